@@ -26,7 +26,7 @@ from rewards.verifier import pool
 from rewards.verifier.checks import CHECKS
 from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import Verdict, extract
-from rewards.verifier.readings import concluded
+from rewards.verifier.readings import final_answers
 
 __all__ = ["Verdict", "judge", "judge_all", "prepare"]
 
@@ -131,7 +131,7 @@ def _by_gold(
         else:
             answers = found.answers
             if len(answers) > 1:
-                answers = concluded(answers, found.leads, expected, question)
+                answers = final_answers(answers, found.leads, expected, question)
             triple = (expected, tuple(answers), question)
             if (decided := _cheaply(*triple)) is None and (decided := _known.get(triple)) is None:
                 waiting.setdefault(triple, []).append(len(verdicts))

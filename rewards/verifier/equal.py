@@ -29,7 +29,7 @@ from rewards.verifier.phrases import (
     Phrase,
     hedge,
 )
-from rewards.verifier.readings import LABELLED, plainer, readings
+from rewards.verifier.readings import LABELLED, readings, simplify_gold
 from rewards.verifier.units import another_was_asked, change, known, turned_round
 from rewards.verifier.value import (
     Clock,
@@ -154,7 +154,7 @@ def _compare_one(
             right, reason = _as_written(gold, reading, question, algebra)
             if right:
                 return True, f"{reason}; read as {reading}"
-    if question and (simpler := plainer(gold, question)):
+    if question and (simpler := simplify_gold(gold, question)):
         return _compare_one(simpler, answer, question, algebra)
     return verdict
 

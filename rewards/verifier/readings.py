@@ -1,9 +1,9 @@
 r"""Second readings of an answer that is wrong as it is written.
 
-`readings` makes the text simpler step by step: the reason given goes, then the words around the one
-thing that the question does not say itself, then the marks of a list and the signs of another
-language. Each step goes on from the one before it, so a text has one reading and no choice of
-several; each is judged like any answer.
+`readings` makes the text simpler step by step: it drops the reason, then the words around the one
+value that the question does not have, then the marks of a list and the signs of another language.
+A step starts from the text of the step before it, so a text has one reading and no choice of
+several. Every text on the way is judged like any answer.
 """
 
 import re
@@ -15,8 +15,15 @@ from rewards.verifier.compare import compare
 from rewards.verifier.languages import in_digits, number_said
 from rewards.verifier.notation import PARTS, is_number_word, key, number, plain, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
-from rewards.verifier.told import FUNCTION_WORDS, Asked, changes, stem, told, words_of
-from rewards.verifier.units import known, unit
+from rewards.verifier.sentence import (
+    FUNCTION_WORDS,
+    Question,
+    changes_value,
+    is_unit,
+    read_sentence,
+    stem,
+    words_of,
+)
 from rewards.verifier.value import (
     Expr,
     Interval,
@@ -41,259 +48,250 @@ _WORTH = re.compile(
 )
 LABELLED = re.compile(r"\(?(?:a|i|1)\).*\(?(?:b|ii|2)\)", re.DOTALL)  # (a) 5; (b) 7
 _RIVALS = re.compile(
-    r"(?i)\b(?:or|either|another|other|alternativ\w*|also|possib\w*|candidates?|options?|else|maybe|ou|oder|o|или|"
-    r"final (?:answer|result)|the answer)\b"
+    r"(?i)\b(?:or|either|another|other|alternativ\w*|also|possib\w*|candidates?|options?|else|"
+    r"maybe|ou|oder|o|или|final (?:answer|result)|the answer)\b"
 )
-_DRAWN = re.compile(
-    r"(?i)\b(?:so|thus|hence|therefore|consequently|together|in"
-    r" total|altogether|overall|combined|finally|in the end|"
-    r"i\.e\.|that is|giving|gives|correct(?:ed|ion)|donc|ainsi|au"
-    r" total|soit|somit|insgesamt|zusammen|folglich|por "
-    r"(?:lo )?tanto|en total|así|quindi|in totale|portanto|no"
-    r" total|итого|значит|поэтому|всего)(?!\w)|所以|因此|一共"
+_CONCLUDES = re.compile(
+    r"(?i)\b(?:so|thus|hence|therefore|consequently|together|in total|altogether|overall|combined|"
+    r"finally|in the end|i\.e\.|that is|giving|gives|correct(?:ed|ion)|donc|ainsi|au total|soit|"
+    r"somit|insgesamt|zusammen|folglich|por (?:lo )?tanto|en total|así|quindi|in totale|portanto|"
+    r"no total|итого|значит|поэтому|всего)(?!\w)|所以|因此|一共"
 )
 _JOINTS = re.compile(
-    r"(?i)\s+(?:et|und|y|e|i|и|й|ou|oder|o|u|или|och|eller|en|of|și|sau|lub|oraz|albo|ve|veya|dan|atau|và|hoặc|και|"
-    r"або|та)\s+|[和或与及]|または|と|(?<=\d)(?:와|과)\s|\s(?:또는|और|या|এবং|বা|أو)\s"
+    r"(?i)\s+(?:et|und|y|e|i|и|й|ou|oder|o|u|или|och|eller|en|of|și|sau|lub|oraz|albo|ve|veya|dan|"
+    r"atau|và|hoặc|και|або|та)\s+|[和或与及]|または|と|(?<=\d)(?:와|과)\s|\s(?:또는|और|या|এবং|বা|أو)\s"
+)
+_REMARK = re.compile(
+    r"~~[^~]*~~|[“”]|[\s$,]*\b(?:(?:where|with)\b[^,]*|C\W+(?:is |an? |any |"
+    r"arbitrary )*)\bconstant\b.*$"
 )
 
 
-def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
-    """The texts that `answer` comes to, each step once; none for a plain number or a long text."""
-    several = isinstance(gold, List | Set | Tuple | Interval)
-    copied = answer.strip() == question.strip()
-    if (
-        copied
-        or len(answer) > _LONGEST
-        or _PLAIN.fullmatch(answer)
-        or not (several or _WORTH.search(answer))
-    ):
+def readings(gold: Value, answer: str, question_text: str) -> Iterator[str]:
+    """Yield the simpler texts of `answer`; none for a plain number or a long text."""
+    may_be_list = isinstance(gold, List | Set | Tuple | Interval)
+    is_copy = answer.strip() == question_text.strip()
+    if is_copy or len(answer) > _LONGEST or _PLAIN.fullmatch(answer):
         return
-    asked, text = Asked(gold, question[-_LONGEST * 3 :]), without_text(answer)
-    text = re.sub(
-        r"~~[^~]*~~|[“”]|[\s$,]*\b(?:(?:where|with)\b[^,]*|C\W+(?:is |an? |any |arbitrary"
-        r" )*)\bconstant\b.*$",
-        "",
-        text,
-    )
+    if not may_be_list and not _WORTH.search(answer):
+        return
+    question = Question(gold, question_text[-_LONGEST * 3 :])
+    text = _REMARK.sub("", without_text(answer))
     text = re.sub(r"(?i)\b(?:(it|that|there|he|she)['’]s|(they)['’]re)\b", r"\1\2 is", text)
     text = re.sub(r"\b([xyz])-coordinate(?: is| of)? ", r"\1 = ", text)
-    text = re.sub(
-        r"(?i)\bplus or minus (\w+)",
-        lambda found: f"± {number(found[1].lower()) or found[1]}",
-        text,
-    )
+    text = re.sub(r"(?i)\bplus or minus (\w+)", _plus_minus, text)
     text = re.sub(r"\bsq\. ?(?=[a-z])", "square ", text)
     if text != answer:
         yield text
     text = text.strip() if text.endswith("!.") else text.strip().rstrip(".。")
-    for step in STEPS if question else (_without_reason, told):
-        if (made := step(text, asked)) and made != text:
-            text = made.strip(" ,;")
+    for step in STEPS if question_text else (_without_reason, read_sentence):
+        simpler = step(text, question)
+        if simpler and simpler != text:
+            text = simpler.strip(" ,;")
             yield text
 
 
+def _plus_minus(match: re.Match) -> str:
+    return f"± {number(match[1].lower()) or match[1]}"
+
+
 @lru_cache(maxsize=4096)
-def plainer(gold: str, question: str) -> str | None:
-    """`19 m` of a gold "The length of the plot is 19 m.", and `x=2` of "x=2 (the root x=-2 is
-    extraneous)"."""
-    said = without_text(gold)
-    kept = re.sub(r"\s*\([^()\\]*(?:[a-z]{4}|\b(?:at|for|if) )[^()\\]*\)", "", said).strip()
-    if (
-        isinstance(value(gold), Quantity)
-        or not re.search(r"(?<![\\a-zA-Z])[a-z]{2}", said)
-        or not (re.search(r"\d", gold) or any(map(is_number_word, words_of(gold))))
-    ):
+def simplify_gold(gold: str, question_text: str) -> str | None:
+    """Return `19 m` for a gold "The length of the plot is 19 m.", and `x=2` for "x=2 (the root x=-2
+    is extraneous)"."""
+    text = without_text(gold)
+    if isinstance(value(gold), Quantity) or not re.search(r"(?<![\\a-zA-Z])[a-z]{2}", text):
         return None
-    several = isinstance(value(kept), List | Set | Tuple)  # "2 pens, 3 pencils"
-    found = kept if several else told(kept, Asked(value("0"), question[-_LONGEST * 3 :])) or kept
-    return found if found.strip() not in ("", gold) else None
+    if not re.search(r"\d", gold) and not any(map(is_number_word, words_of(gold))):
+        return None
+    text = re.sub(r"\s*\([^()\\]*(?:[a-z]{4}|\b(?:at|for|if) )[^()\\]*\)", "", text).strip()
+    if not isinstance(value(text), List | Set | Tuple):  # "2 pens, 3 pencils"
+        question = Question(value("0"), question_text[-_LONGEST * 3 :])
+        text = read_sentence(text, question) or text
+    return text if text.strip() not in ("", gold) else None
 
 
 _NAME = re.compile(r"(?:(?<![A-Za-z])([A-Za-z])\s*=|\(([a-h]|i{1,3}|[1-9])\)[^()]*)[\s$]*$")
 
 
-def concluded(
-    answers: list[str], leads: Sequence[str], gold: str, question: str | None
+def final_answers(
+    answers: list[str], leads: Sequence[str], gold: str, question_text: str | None
 ) -> list[str]:
-    """The `answers` of a text, each under the name that its lead gives it; or the last alone, where
-    its lead says that it is what the question asks for and the others are on the way: "x = 15. In
-    ten years Jo will be 25".
+    """Return the `answers` of a text, named as the text before them (`leads`) names them; or the
+    last alone, where its lead says that it is the answer to the question and the others are on the
+    way: "x = 15. In ten years Jo will be 25".
     """
     if len(answers) < 2 or len(leads) != len(answers):
         return answers
     names = [_NAME.search(lead) for lead in leads]
     if all(names) and LABELLED.match(gold):
-        return [
-            answer
-            for _, answer in sorted(zip([name[2] or "" for name in names], answers, strict=True))
-        ]
-    point = isinstance(value(gold), Interval | Tuple)
-    if all(name and name[1] for name in names) and (point or "=" in gold):
-        return [
-            ", ".join(f"{name[1]}={answer}" for name, answer in zip(names, answers, strict=True))
-        ]
-    if point and isinstance(
-        value(answers[-1]), type(value(gold))
-    ):  # x = 3 and y = 7, that is (3, 7)
-        parts = [key(part) for part in re.split(r"[(),;\[\]]|\\left|\\right", answers[-1])]
-        return (
-            answers[-1:]
-            if all(key(answer.split("=")[-1]) in parts for answer in answers[:-1])
-            else answers
-        )
-    if point or not question or any(map(_RIVALS.search, leads)):
-        return answers
-    drawn = _DRAWN.search(leads[-1])
+        labels = [name[2] or "" for name in names]
+        return [answer for _, answer in sorted(zip(labels, answers, strict=True))]
+    is_point = isinstance(value(gold), Interval | Tuple)
+    if all(name and name[1] for name in names) and (is_point or "=" in gold):
+        equations = [f"{name[1]}={answer}" for name, answer in zip(names, answers, strict=True)]
+        return [", ".join(equations)]
+    if is_point:
+        is_final = _joins_coordinates(answers, gold)
+    else:
+        is_final = question_text and _answers_question(answers, leads, gold, question_text)
+    return answers[-1:] if is_final else answers
+
+
+def _joins_coordinates(answers: list[str], gold: str) -> bool:
+    """Whether the last answer holds those before it: x = 3 and y = 7, that is (3, 7)."""
+    if not isinstance(value(answers[-1]), type(value(gold))):
+        return False
+    parts = [key(part) for part in re.split(r"[(),;\[\]]|\\left|\\right", answers[-1])]
+    return all(key(answer.split("=")[-1]) in parts for answer in answers[:-1])
+
+
+def _answers_question(answers: list[str], leads: Sequence[str], gold: str, question: str) -> bool:
+    """Whether the lead of the last answer, and no other lead, has the words of the question."""
+    if any(map(_RIVALS.search, leads)):
+        return False
+    is_conclusion = _CONCLUDES.search(leads[-1]) is not None
     if isinstance(value(gold), List | Set | Union) or LABELLED.match(gold):
-        return (
-            answers[-1:]
-            if drawn and isinstance(value(answers[-1]), List | Set | Union)
-            else answers
-        )
-    *before, last = ({stem(word) for word in words_of(lead)} for lead in leads)
-    asked = {
-        stem(word)
-        for word in words_of(question)
-        if len(word) > 1 and word.lower() not in FUNCTION_WORDS
-    } & last
-    alone = (all(before) or asked or drawn) and not any(
-        last == each or (asked and asked <= each) for each in before
-    )
-    return answers[-1:] if alone else answers
+        return is_conclusion and isinstance(value(answers[-1]), List | Set | Union)
+    stems = [set(map(stem, words_of(lead))) for lead in leads]
+    last_stems = stems.pop()
+    shared_stems = set()
+    for word in words_of(question):
+        if len(word) > 1 and word.lower() not in FUNCTION_WORDS and stem(word) in last_stems:
+            shared_stems.add(stem(word))
+    if not all(stems) and not shared_stems and not is_conclusion:
+        return False
+    if shared_stems and any(shared_stems <= lead_stems for lead_stems in stems):
+        return False
+    return last_stems not in stems
 
 
 _REASON = re.compile(
-    r"(?i)(?:[,;]?\s+(?:[–—-]\s+)?(\(?)(as(?!"
-    r" well)|because|since|which|using|check(?:ed)?|verified|weil|denn|da|"
-    r"puisque|porque|pues|perché|потому что|так как)|,\s+()(with))\b(.*)"
+    r"(?i)(?:[,;]?\s+(?:[–—-]\s+)?(\(?)(as(?! well)|because|since|which|using|check(?:ed)?|"
+    r"verified|weil|denn|da|puisque|porque|pues|perché|потому что|так как)|,\s+()(with))\b(.*)"
 )
 _CONTRAST = re.compile(
-    r"(?i)(?<!;)(?:,\s+|\s+(?:[–-]\s+|(?=\()|(?=(?:and|und|et|y|e|и)"
-    r" )))\(?(?:(?:and|und|et|y|e|и) )?"
-    r"(?:not|nicht|pas|no|non|не) [^\s,;()]+(?: [^\W\d_]+)?\)?"
+    r"(?i)(?<!;)(?:,\s+|\s+(?:[–-]\s+|(?=\()|(?=(?:and|und|et|y|e|и) )))\(?(?:(?:and|und|et|y|e|"
+    r"и) )?(?:not|nicht|pas|no|non|не) [^\s,;()]+(?: [^\W\d_]+)?\)?"
 )
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def _numbers(text: str) -> list[str]:
-    """The numbers of `text` in digits, then those in words."""
-    return [*_NUMERAL.findall(text), *filter(is_number_word, words_of(text))]
+    """Return the numbers of `text` in digits, then those in words."""
+    return _NUMERAL.findall(text) + list(filter(is_number_word, words_of(text)))
 
 
-def _without_reason(text: str, asked: Asked) -> str | None:
-    """`5` of "5, because 2 + 3 = 5" and of "5, not 6"; an "as" may take it back: "5 each, as 10 in
-    total"."""
-    if (
-        (other := _CONTRAST.search(text))
-        and other.end() == len(text)
-        and re.search(r"\d", text[: other.start()])
-    ):
-        return text[: other.start()]
-    found = _REASON.search(text)
-    if not found or "?" in found[0] or any(map(changes, words_of(found[5]))):
+def _without_reason(text: str, question: Question) -> str | None:
+    """Return `5` for "5, because 2 + 3 = 5" and for "5, not 6"; an "as" may take it back: "5 each,
+    as 10 in total"."""
+    contrast = _CONTRAST.search(text)
+    if contrast and contrast.end() == len(text) and re.search(r"\d", text[: contrast.start()]):
+        return text[: contrast.start()]
+    reason = _REASON.search(text)
+    if not reason or "?" in reason[0] or any(map(changes_value, words_of(reason[5]))):
         return None
-    said, numbers = text[: found.start()], _numbers(found[5])
-    taken_back = (
-        found[2] in ("as", "which")
-        and not found[1]
-        and numbers
-        and numbers[-1] not in _NUMERAL.findall(said)
-    )
-    return said if said and not taken_back else None
+    text = text[: reason.start()]
+    may_take_back = reason[2] in ("as", "which") and not reason[1]
+    last_number = _numbers(reason[5])[-1:]
+    if may_take_back and last_number and last_number[0] not in _NUMERAL.findall(text):
+        return None
+    return text
 
 
 _ASIDE = re.compile(r"(.*\S)(?: \(|, (?:soit|i\.e\.,?|that is,?|d\. ?h\.) )([^()]+)\)?")
 _LAST_VALUE = re.compile(r"(?:\$?\d[\d.,:]*(?: ?(?:[^\W\d_]|[/²³%°])+)?)?$")
 
 
-def _aside(text: str, asked: Asked) -> str | None:
-    """`99 cents` of "99 cents ($0.99)", where the aside says the same, and `octagon` of "octagon (8
-    sides)"."""
-    found = _ASIDE.fullmatch(text)
-    if found is None or any(map(changes, words_of(found[2]))):
+def _aside(text: str, question: Question) -> str | None:
+    """Return `99 cents` for "99 cents ($0.99)", where the aside says the same, and `octagon` for
+    "octagon (8 sides)"."""
+    match = _ASIDE.fullmatch(text)
+    if match is None or any(map(changes_value, words_of(match[2]))):
         return None
-    own, numbers = map(_numbers, found.groups())
-    if not own:
-        return found[1] if re.search(r"\d [a-z]|=", found[2]) and "=" not in found[1] else None
-    foreign = number_said(found[2], asked.text)
-    one, other = (
-        value(_LAST_VALUE.search(found[1])[0]),
-        value(foreign.answer if foreign else found[2]),
-    )
-    nth = isinstance(one, Quantity) and len(numbers) == 1 and PARTS.get(numbers[0]) == one.value
-    algebra = isinstance(one, Expr | Relation) or isinstance(other, Expr | List | Relation | Set)
-    return found[1] if nth or (not algebra and compare(one, other, " ", None)[0]) else None
+    answer, aside = match.groups()
+    aside_numbers = _numbers(aside)
+    if not _numbers(answer):
+        has_value = re.search(r"\d [a-z]|=", aside)
+        return answer if has_value and "=" not in answer else None
+    number_in_words = number_said(aside, question.text)
+    answer_value = value(_LAST_VALUE.search(answer)[0])
+    aside_value = value(number_in_words.answer if number_in_words else aside)
+    part = PARTS.get(aside_numbers[0]) if len(aside_numbers) == 1 else None
+    if isinstance(answer_value, Quantity) and answer_value.value == part:
+        return answer
+    is_formula = isinstance(answer_value, Expr | Relation)
+    if is_formula or isinstance(aside_value, Expr | List | Relation | Set):
+        return None
+    return answer if compare(answer_value, aside_value, " ", None)[0] else None
 
 
 _CONCLUSION = re.compile(
     rf"(?i)(?:^|(?<=[\s,;:—–，。、]))(?:{CONCLUDING}|giving|leaving|which"
-    r" (?:gives|makes|leaves|means)|i\.e\.|"
-    r"that(?: is|['’]s))(?:[\s,:，、"
-    r"]+|(?<=[㐀-鿿ぁ-ん]))|(?:⟹|⇒|=>|\\implies|\\Rightarrow)\s*|;\s+(?=the\b)"
+    r" (?:gives|makes|leaves|means)|i\.e\.|that(?: is|['’]s))(?:[\s,:，、]+|(?<=[㐀-鿿ぁ-ん]))|(?:⟹|⇒|"
+    r"=>|\\implies|\\Rightarrow)\s*|;\s+(?=the\b)"
 )
 _COLON = re.compile(r"(?<=[^\W\d_]{3}):\s+")
 _BOLD = re.compile(r"\*\*+([^*]+)(?:\*\*+|$)|__([^_]+)(?:__|$)")
 
 
-def _conclusion(text: str, asked: Asked) -> str | None:
-    """`it is odd` of "f(-x) = -f(x), so it is odd": the way to it is no answer. What alone is bold
-    is one."""
-    cuts = list(_CONCLUSION.finditer(text)) or (
-        list(_COLON.finditer(text)) if text.count(":") == 1 else []
-    )
-    way, said = (text[: cuts[-1].start()], text[cuts[-1].end() :]) if cuts else ("", text)
-    if cuts and isinstance(asked.gold, Quantity):  # "5, so it is prime", "there are two: 3 and 4"
-        given, items = (
-            value(way.strip(" ,;")),
-            [item for item in re.split(r",|\band\b", said) if item.strip()],
-        )
-        follows = (
-            isinstance(given, Quantity)
-            and not _numbers(said)
-            and not any(map(changes, words_of(text)))
-        )
-        counted = re.search(r"(?i)how many|number of", asked.text) and [
-            *map(number, _numbers(way.lower()))
-        ]
-        if follows or (text[cuts[0].start()] == ":" and counted == [len(items)]):
-            return way
-    if (
-        hedge(way)
-        or not re.search(r"\w", said)
-        or (cuts and asked.several and not _CONCLUSION.match(cuts[-1][0]))
-    ):
+def _conclusion(text: str, question: Question) -> str | None:
+    """Return `it is odd` for "f(-x) = -f(x), so it is odd": the way to it is no answer. What alone
+    is bold is one."""
+    cuts = list(_CONCLUSION.finditer(text))
+    if not cuts and text.count(":") == 1:
+        cuts = list(_COLON.finditer(text))
+    way, conclusion = "", text
+    if cuts:  # "5, so it is prime", "there are two: 3 and 4"
+        way, conclusion = text[: cuts[-1].start()], text[cuts[-1].end() :]
+        if isinstance(question.gold, Quantity):
+            is_sure = not any(map(changes_value, words_of(text)))
+            if (
+                is_sure
+                and isinstance(value(way.strip(" ,;")), Quantity)
+                and not _numbers(conclusion)
+            ):
+                return way
+            if text[cuts[0].start()] == ":" and _is_count(way, conclusion, question):
+                return way
+        if question.has_several_values and not _CONCLUSION.match(cuts[-1][0]):
+            return None
+    if hedge(way) or not re.search(r"\w", conclusion):
         return None
-    asked_of, new = ([word for word in words_of(part) if len(word) > 3] for part in (way, said))
-    if (
-        re.search(r"\d", way)
-        and any(map(asked.has, asked_of))
-        and new
-        and not any(map(asked.has, new))
-    ):
+    way_words = [word for word in words_of(way) if len(word) > 3]
+    new_words = [word for word in words_of(conclusion) if len(word) > 3]
+    has_answer = re.search(r"\d", way) and any(map(question.has_word, way_words))
+    if has_answer and new_words and not any(map(question.has_word, new_words)):
         return None  # "The remainder is 2, so the quotient is 5."
-    bold = ["".join(found) for found in _BOLD.findall(said)]
-    around = _BOLD.sub(" ", said)
-    alone = len(bold) == 1 and not (
-        asked.several or hedge(around) or any(map(changes, words_of(around)))
-    )
-    if alone and (
-        behind := re.match(r"\s*([^\s*_.,;:!]+)", said[_BOLD.search(said).end() :])
-    ):  # "**5** km"
-        alone = not known(unit(f" {behind[1]}") or "") and not is_number_word(behind[1])
-    alone = (
-        alone
-        and not bold[0].endswith(":")
-        and (not words_of(bold[0]) or any(map(asked.lacks, words_of(bold[0]))))
-    )
-    return bold[0] if alone else said.replace("**", "") if asked.several else said
+    if question.has_several_values:
+        return conclusion.replace("**", "")
+    return _bold_answer(conclusion, question) or conclusion
 
 
-# ---- lists, signs in words, and the numbers of other languages
+def _is_count(way: str, conclusion: str, question: Question) -> bool:
+    """Whether `way` counts the items of `conclusion`, and the question asks how many there are."""
+    items = [item for item in re.split(r",|\band\b", conclusion) if item.strip()]
+    if not re.search(r"(?i)how many|number of", question.text):
+        return False
+    return list(map(number, _numbers(way.lower()))) == [len(items)]
 
 
-def _in_digits(text: str, asked: Asked) -> str:
-    return in_digits(text, asked.text) if asked.foreign else text
+def _bold_answer(text: str, question: Question) -> str | None:
+    matches = list(_BOLD.finditer(text))
+    around = _BOLD.sub(" ", text)
+    if len(matches) != 1 or hedge(around) or any(map(changes_value, words_of(around))):
+        return None
+    after = re.match(r"\s*([^\s*_.,;:!]+)", text[matches[0].end() :])
+    if after and (is_unit(f" {after[1]}") or is_number_word(after[1])):  # "**5** km"
+        return None
+    bold = matches[0][1] or matches[0][2]
+    if bold.endswith(":") or (words_of(bold) and not any(map(question.is_new, words_of(bold)))):
+        return None
+    return bold
+
+
+def _in_digits(text: str, question: Question) -> str:
+    return in_digits(text, question.text) if question.is_foreign else text
 
 
 # What may stand between the items of a list beside commas.
@@ -302,12 +300,18 @@ _MARKS = [
 ]
 _ITEMS = re.compile(r"(?:^|\s)(?:[-*•]|\(?\d[.)])\s+|\n")  # "1. B 2. C", or one on each line
 _REMAINDER = re.compile(r"(?i)(-?\d+),?\s*(?:r|rem\.?|remainder|rest|reste|resto|остаток)\s*(\d+)")
+_EITHER = re.compile(
+    r"(?i)^(?:either|both|entweder|soit|o bien|либо) (?=.* (?:or|and|oder|soit|o|либо) )"
+)
 _CONSTANT = re.compile(
     r"(.*\S)\s*[+-]\s*(?:([a-zA-Z])(?:_\{?\d\}?)?|\\text\{\s*const\w*\.?\s*\}|const\w*)"
 )
+_EQUATION = re.compile(
+    r"(?<![^\W\d_]['’])\b([b-zB-HJ-Z]) (?:is(?: equal to)?|equals|can be) (?=[-−±$\\π√(\d])"
+)
 _ALL = re.compile(
-    r"(?i)^(?:for )?(?:(?:all|any|every) )?(?:real )?(?:(?:numbers|values) )?(?:of )?(?:(?:[a-z]"
-    r" )?(?:with|that) )?"
+    r"(?i)^(?:for )?(?:(?:all|any|every) )?(?:real )?(?:(?:numbers|"
+    r"values) )?(?:of )?(?:(?:[a-z] )?(?:with|that) )?"
 )
 _RADIANS = re.compile(
     r"(?:\\frac\{(\d*) ?\\pi ?\}\{(\d+)\}|(\d*) ?\\pi ?(?:/ ?(\d+))?) ?(?:rad|radians?)?\.?"
@@ -315,13 +319,13 @@ _RADIANS = re.compile(
 _FROM_TO = r"(?:between|from) ([^a-z,]+) (?:and|to) ([^a-z,]+)"
 _UNIT = re.compile(r"(.*[\d}i)])[\s\\]*(平方|квадратн\w+ )?([Ѐ-ӿ]{2,12}|[㐀-鿿]{2,4})")
 _SIGNS = {  # as replacements
-    r"(?:greater|bigger|larger|more) than or equal to|at least|mayor o igual (?:que|a)|supérieure?"
-    r" ou égale? à|größer "
+    r"(?:greater|bigger|larger|more) than or equal to|at least|mayor o igual (?:que|a)|"
+    r"supérieure? ou égale? à|größer "
     r"(?:oder )?gleich|maggiore o uguale a|maior ou igual a|больше или равно|大于或?等于|不小于": (
         r"\\ge"
     ),
-    r"(?:less|smaller) than or equal to|at most|menor o igual (?:que|a)|inférieure? ou égale?"
-    r" à|kleiner (?:oder )?"
+    r"(?:less|smaller) than or equal to|at most|menor o igual (?:que|a)|inférieure? ou égale? à|"
+    r"kleiner (?:oder )?"
     "gleich|minore o uguale a|menor ou igual a|меньше или равно|小于或?等于|不大于": r"\\le",
     "(?:greater|bigger|larger|more) than|above|mayor que|supérieure? à|größer als|maggiore di|maior (?:do )?que|больше|大于": (
         ">"
@@ -340,67 +344,69 @@ _SIGNS = {  # as replacements
 }
 
 
-def _symbols(text: str, asked: Asked) -> str | None:
-    r"""`x = 3` of "x is 3", `x^2 + C` of "x^2 + k", `a > 0` of "all positive a", `1/3` of "1 in
-    3"."""
-    said = re.sub(
-        r"(?i)(?<![\w-])(?:minus |negative )?[a-z]{3,}(?:-[a-z]+)?(?![\w-])", _digits, text
-    )
-    equation = re.sub(
-        r"(?<![^\W\d_]['’])\b([b-zB-HJ-Z]) (?:is(?: equal to)?|equals|can be) (?=[-−±$\\π√(\d])",
-        r"\1 = ",
-        said,
-    )
-    if equation != said or isinstance(asked.gold, Interval):
+def _symbols(text: str, question: Question) -> str | None:
+    r"""Return `x = 3` for "x is 3", `x^2 + C` for "x^2 + k", `a > 0` for "all positive a", `1/3`
+    for "1 in 3"."""
+    words = r"(?i)(?<![\w-])(?:minus |negative )?[a-z]{3,}(?:-[a-z]+)?(?![\w-])"
+    in_digits = re.sub(words, _digits, text)
+    equation = _EQUATION.sub(r"\1 = ", in_digits)
+    gold = question.gold
+    if equation != in_digits or isinstance(gold, Interval):
         text = equation
-    if isinstance(asked.gold, Ratio):
-        text = re.sub(r"\b(\w+) is to (\w+)$", _spoken_ratio, text)
-    if (
-        isinstance(asked.gold, Expr)
-        and re.search(r"\+\s*C$", asked.gold.text)
-        and (found := _CONSTANT.fullmatch(text))
-    ):
-        named = found[2] and re.search(
-            rf"(?<![A-Za-z\\])(?:C|{found[2]})(?![A-Za-z])", asked.text + found[1]
-        )
-        return None if named else f"{found[1]} + C"
-    if isinstance(asked.gold, Expr) and (found := _UNIT.fullmatch(text.replace("$", "").strip())):
-        whole, squares = (found[2] or "") + found[3], re.search("平方|квадратн|²", asked.text)
-        if (
-            whole in asked.text
-            if squares
-            else re.search(rf"(?<![^\W\d_]){found[3]}(?!\w)", asked.text)
-        ):
-            return found[1]
-    if isinstance(asked.gold, Quantity) and 0 < asked.gold.value < 1:
-        one = r"\b(one|un[aeo]?|eine?|uma?|\d+)(?: chances?)?"
-        return re.sub(
-            rf"(?i){one} (?:out of|in|von|sur|de|su|из|em|na)(?: cada| every)? ([a-z]+|\d+)$",
-            _share,
-            text,
-        )
-    if (
-        isinstance(asked.gold, Quantity)
-        and asked.gold.unit == "deg"
-        and (angle := _RADIANS.fullmatch(plain(text)))
-    ):
-        turn = Fraction(180 * int(angle[1] or angle[3] or 1), int(angle[2] or angle[4] or 1))
-        return text if re.search("degree|°|circ", asked.text) else rf"{turn}^\circ"
-    if not isinstance(asked.gold, Interval):
+    if isinstance(gold, Ratio):
+        return re.sub(r"\b(\w+) is to (\w+)$", _spoken_ratio, text)
+    if isinstance(gold, Expr):
+        return _expression(text, question)
+    if isinstance(gold, Quantity):
+        return _quantity(text, question)
+    return _interval(text, question) if isinstance(gold, Interval) else text
+
+
+def _expression(text: str, question: Question) -> str | None:
+    """Return an expression with the constant of integration as C, or without a foreign unit."""
+    match = _CONSTANT.fullmatch(text) if re.search(r"\+\s*C$", question.gold.text) else None
+    if match:
+        constant = rf"(?<![A-Za-z\\])(?:C|{match[2]})(?![A-Za-z])"
+        is_taken = match[2] and re.search(constant, question.text + match[1])
+        return None if is_taken else f"{match[1]} + C"
+    match = _UNIT.fullmatch(text.replace("$", "").strip())
+    if not match:
         return text
+    if re.search("平方|квадратн|²", question.text):
+        has_unit = (match[2] or "") + match[3] in question.text
+    else:
+        has_unit = re.search(rf"(?<![^\W\d_]){match[3]}(?!\w)", question.text)
+    return match[1] if has_unit else text
+
+
+def _quantity(text: str, question: Question) -> str:
+    """Return `1/3` for "1 in 3", and an angle of radians in degrees."""
+    if 0 < question.gold.value < 1:
+        count = r"\b(one|un[aeo]?|eine?|uma?|\d+)(?: chances?)?"
+        preposition = r"(?:out of|in|von|sur|de|su|из|em|na)(?: cada| every)?"
+        return re.sub(rf"(?i){count} {preposition} ([a-z]+|\d+)$", _share, text)
+    angle = _RADIANS.fullmatch(plain(text)) if question.gold.unit == "deg" else None
+    if not angle or re.search("degree|°|circ", question.text):
+        return text
+    degrees = Fraction(180 * int(angle[1] or angle[3] or 1), int(angle[2] or angle[4] or 1))
+    return rf"{degrees}^\circ"
+
+
+def _interval(text: str, question: Question) -> str:
+    """Return an inequality in words in signs."""
+    verb = r"(?:(?:is|are|must be|has to be|est?|ist|è|é) )?"
     for words, sign in _SIGNS.items():
-        word = (
-            r"(?:\b|(?=[大小不]))(?<!不)(?:(?:is|are|must be|has to be|est?|ist|è|é)"
-            rf" )?(?:{words})(?:\b|(?<=[于]))"
-        )
-        text = re.sub(rf"(?i){word}", sign, text)
+        phrase = rf"(?i)(?:\b|(?=[大小不]))(?<!不){verb}(?:{words})(?:\b|(?<=[于]))"
+        text = re.sub(phrase, sign, text)
     text = _ALL.sub("", text.replace("$", ""))
-    if bare := re.fullmatch(
+    bound = re.fullmatch(
         r"((?:[<>]|\\[gl]e)[^a-z]*)(?: (?:numbers?|values?))?(?: of)?(?: ([a-z]))?", text
-    ):
-        name = re.search(r"(?<![A-Za-z\\'’])[b-hj-z](?![A-Za-z'’])", asked.text)
-        return f"{bare[2] or (name[0] if name else 'x')} {bare[1]}"
-    return text
+    )
+    if not bound:
+        return text
+    variable = re.search(r"(?<![A-Za-z\\'’])[b-hj-z](?![A-Za-z'’])", question.text)
+    name = bound[2] or (variable[0] if variable else "x")
+    return f"{name} {bound[1]}"
 
 
 def _digits(match: re.Match) -> str:
@@ -415,81 +421,79 @@ def _spoken_ratio(match: re.Match) -> str:
 
 def _share(match: re.Match) -> str:
     bottom = number(match[2].lower())
-    return match[0] if bottom is None else f"{match[1] if match[1].isdigit() else 1}/{bottom}"
+    top = match[1] if match[1].isdigit() else 1
+    return match[0] if bottom is None else f"{top}/{bottom}"
 
 
-def _listed(text: str, asked: Asked) -> str | None:
-    """`B, C, A` of "1. B 2. C 3. A" or "B – C – A", where the gold has as many values."""
-    text = re.sub(
-        r"(?i)^(?:either|both|entweder|soit|o bien|либо) (?=.* (?:or|and|oder|soit|o|либо) )",
-        "",
-        text,
-    )
-    if not asked.several:
+def _listed(text: str, question: Question) -> str | None:
+    """Return `B, C, A` for "1. B 2. C 3. A" or "B – C – A", where the gold has as many values."""
+    text = _EITHER.sub("", text)
+    gold = question.gold
+    if not question.has_several_values:
         return text
-    if (
-        isinstance(asked.gold, Interval | Tuple)
-        and LABELLED.search(asked.text)
-        and not re.search(r"[()\[\]]", text)
-    ):
+    has_brackets = re.search(r"[()\[\]]", text) is not None
+    if isinstance(gold, Interval | Tuple) and LABELLED.search(question.text) and not has_brackets:
         return f"({text})"
-    if asked.foreign:
-        text = _JOINTS.sub(" or ", text) if re.search(r"\d|=", text) else _JOINTS.sub(", ", text)
-        text = text.replace("、", ", ")
-    n = len(asked.gold.items)
-    # 0.05 < 0.5 < 0.55, where an order is asked for
-    if re.fullmatch(rf"[-−\d./ ]+(?:[<>][-−\d./ ]+){{{n - 1}}}", text):
+    if question.is_foreign:
+        text = _JOINTS.sub(" or " if re.search(r"\d|=", text) else ", ", text).replace("、", ", ")
+    count = len(gold.items)
+    # 0.05 < 0.5 < 0.55, where the question asks for an order
+    if re.fullmatch(rf"[-−\d./ ]+(?:[<>][-−\d./ ]+){{{count - 1}}}", text):
         text = re.sub(r"\s*[<>]\s*", ", ", text)
-    if n > 2 and isinstance(asked.gold, List) and re.fullmatch(r"\[[^\[\]]*\]", text):
+    if count > 2 and isinstance(gold, List) and re.fullmatch(r"\[[^\[\]]*\]", text):
         text = text[1:-1]
-    if n == 2 and (found := _REMAINDER.fullmatch(text)):
-        return f"{found[1]}, {found[2]}"
+    division = _REMAINDER.fullmatch(text) if count == 2 else None
+    if division:
+        return f"{division[1]}, {division[2]}"
     items = [item.strip(" ,;") for item in _ITEMS.split(text) if item.strip()]
-    if len(items) == n > 1:
+    if count > 1 and len(items) == count:
         return ", ".join(items)
-    if re.search(r"[,=]|;| or ", text):
+    return text if re.search(r"[,=]|;| or ", text) else _separated(text, count)
+
+
+def _separated(text: str, count: int) -> str:
+    """Return `count` words with commas between them, for "B – C – A"."""
+    if count == 2 and re.search(r"\d", text):
         return text
     for mark in _MARKS:
         items = mark.split(text)
-        alike = len(items) == n and all(re.fullmatch(r"[\w.']+", item) for item in items)
-        if alike and (n > 2 or not re.search(r"\d", text)):
+        if len(items) == count and all(re.fullmatch(r"[\w.']+", item) for item in items):
             return ", ".join(items)
     return text
 
 
-def _decimals(text: str, asked: Asked) -> str | None:
-    """`12.5` for "12,5", where the gold, the question or a semicolon shows that a comma can be
-    nothing else."""
+def _decimals(text: str, question: Question) -> str | None:
+    """Return `12.5` for "12,5", where the gold, the question or a semicolon shows that a comma can
+    be nothing else."""
     if re.search(r"[(\[]", text):
         return None
-    if asked.foreign or re.search(r"\d\.\d{3}\.\d{3}", text):
-        text = re.sub(
-            r"(?<![\d.,])\d{1,3}(?:\.\d{3})+(?![\d.])", lambda m: m[0].replace(".", ""), text
-        )
-    if isinstance(asked.gold, Ratio) and re.fullmatch(r"\d+(?:\s*/\s*\d+){2,}", text):
+    gold = question.gold
+    if question.is_foreign or re.search(r"\d\.\d{3}\.\d{3}", text):
+        thousands = r"(?<![\d.,])\d{1,3}(?:\.\d{3})+(?![\d.])"
+        text = re.sub(thousands, lambda match: match[0].replace(".", ""), text)
+    if isinstance(gold, Ratio) and re.fullmatch(r"\d+(?:\s*/\s*\d+){2,}", text):
         return text.replace("/", ":")
+    if ";" not in text and re.search(r",\s", text):
+        return text
     comma = r"(?<![\d.,])(\d+),(\d+)(?![\d,])"
-    exact = (
-        isinstance(asked.gold, Quantity)
-        and "." in asked.gold.written
-        and re.fullmatch(rf"[-−–$ ]*{comma}.*", text)
+    may_be_decimal = (
+        ";" in text
+        or question.is_foreign
+        or re.search(r"\d,\d{1,2}(?!\d)", question.text)
+        or re.search(rf"{comma}\s*\\?%", text)
     )
-    shown = asked.foreign or ";" in text or re.search(r"\d,\d{1,2}(?!\d)", asked.text)
-    if (";" in text or not re.search(r",\s", text)) and (
-        exact or shown or re.search(rf"{comma}\s*\\?%", text)
-    ):
-        text = re.sub(comma, r"\1.\2", text)
-    return text
+    if not may_be_decimal and isinstance(gold, Quantity) and "." in gold.written:
+        may_be_decimal = re.fullmatch(rf"[-−–$ ]*{comma}.*", text)
+    return re.sub(comma, r"\1.\2", text) if may_be_decimal else text
 
 
-Step = Callable[[str, Asked], str | None]
-STEPS: list[Step] = [
+STEPS: list[Callable[[str, Question], str | None]] = [
     _without_reason,
     _aside,
     _in_digits,
     _conclusion,
     _symbols,
-    told,
+    read_sentence,
     _listed,
     _decimals,
 ]
