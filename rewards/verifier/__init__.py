@@ -1,20 +1,20 @@
-r"""The verifier: is the final answer of a response the same as the gold answer?
+r"""The verifier: does a response have the gold answer?
 
     from rewards.verifier import judge
 
     judge("<think>…</think><answer>0.5</answer>", r"\frac{1}{2}").right  # True
 
-Training and evaluation both ask it, so they cannot disagree. It never raises for what a response
-says, and no response can make it hang. The rule it follows is docs/rewards.md, with thousands of
-judged answers in tests/rewards/verifier/cases.tsv and second_mile.tsv.
+Training and evaluation both use it, so they cannot disagree. No text of a response makes it raise
+or hang. It follows the rule of docs/rewards.md; tests/rewards/verifier/cases.tsv and
+second_mile.tsv have thousands of judged answers.
 
-`extract` reduces a response to its answer by the tables in `phrases`, and `equal` compares that
-with the gold: by spelling (`notation`; `wholes`, of all of an answer; `languages`), by its typed
-`value` with its `units`, and by the rule for its type (`compare`; `arithmetic`, `clocks`). A wrong
-answer has second `readings`, as its question says; a sentence has the one that is `told`. Only the
-pairs that this does not decide go to the `algebra`, in a worker process under a time limit
+`extract` reduces a response to its answer by the tables in `phrases`, and `equal` compares it with
+the gold: by spelling (`notation`; `wholes` for complete answers; `languages`), by its typed `value`
+with its `units`, and by the rule for its type (`compare`; `arithmetic`, `clocks`). A wrong answer
+has second `readings` in the light of its `question`; `sentence` finds the answer in a sentence.
+Only the pairs that this does not decide go to the `algebra`, in a worker process under a time limit
 (`pool`). A problem that many answers solve has a check in place of a gold (`checks`). The package
-can stand alone: of the project it uses only data/gold.py.
+can stand alone: it uses only data/gold.py of the project.
 """
 
 import re
@@ -33,7 +33,7 @@ __all__ = ["Verdict", "judge", "judge_all", "prepare"]
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
 # characters of all answers of a response; more is no answer and would fill the caches
-_MAX_SHOWN = 2000
+_MAX_ANSWER = 2000
 
 
 def judge(
@@ -46,18 +46,17 @@ def judge(
     run_programs: bool = False,
     timeout: float = 1.0,
 ) -> Verdict:
-    r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds of processor time;
-    never raises.
+    r"""Judge whether `response` has the answer `gold`, in at most `timeout` seconds of processor
+    time.
 
-    `gold` is what a data set has: a bare answer, or a worked solution with `\boxed{}` or `####`.
-    With the `question`, a copy of it, an option's text, a percent sign and "lowest terms" are
-    judged as it asks. A `check` (data/gold.py) decides in place of the gold. `strict` takes only an
-    answer in a closed `<answer>` block.
+    `gold` is as a data set has it: a bare answer, or a worked solution with `\boxed{}` or `####`.
+    The `question` decides about a copy of it, an option's text, a percent sign and "lowest terms".
+    A `check` (data/gold.py) decides in place of the gold. `strict` accepts only an answer in a
+    closed `<answer>` block. No text of a response raises.
 
     Raises:
-        ValueError: the check cannot be used, or it runs programs and `run_programs` does not allow
-            that.
-        NotHeld: this machine cannot hold a program.
+        ValueError: the check cannot be used, or it runs programs and `run_programs` is false.
+        NotHeld: this machine cannot run a program safely.
 
     >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
@@ -83,100 +82,111 @@ def judge_all(
     run_programs: bool = False,
     timeout: float = 1.0,
 ) -> list[Verdict]:
-    """`judge` for each response: those without a check together, and those of each kind of check.
-    `strict` is one for all, or one for each."""
+    """Judge every response; those with the same kind of check are judged together.
+
+    `strict` is one value for all responses, or a value for every response.
+    """
     stricts = [strict] * len(responses) if isinstance(strict, bool) else strict
     if checks is None or not any(checks):
-        return _by_gold(responses, golds, questions, stricts, timeout)
+        return _judge_by_gold(responses, golds, questions, stricts, timeout)
     rows = list(zip(responses, golds, questions, stricts, checks, strict=True))
-    places: dict[str | None, list[int]] = {}
-    for n, (*_, check) in enumerate(rows):
-        places.setdefault(read_check(check)[0] if check else None, []).append(n)
+    numbers_by_kind: dict[str | None, list[int]] = {}
+    for n, check in enumerate(checks):
+        kind = read_check(check)[0] if check else None
+        numbers_by_kind.setdefault(kind, []).append(n)
     verdicts: list[Verdict | None] = [None] * len(rows)
-    for kind, of_kind in places.items():
-        texts, *references, in_form, needed = zip(*(rows[n] for n in of_kind), strict=True)
-        if kind is None:
-            made = _by_gold(texts, *references, in_form, timeout)
-        elif kind in RUNS and not run_programs:
+    for kind, numbers in numbers_by_kind.items():
+        if kind in RUNS and not run_programs:
             raise ValueError(
                 f"a check of kind {kind} runs what the response says: allow it with run_programs"
             )
+        columns = list(zip(*(rows[n] for n in numbers), strict=True))
+        if kind is None:
+            judged = _judge_by_gold(*columns[:4], timeout)
         else:
-            made = CHECKS[kind](texts, [read_check(check)[1] for check in needed], in_form)
-        for n, verdict in zip(of_kind, made, strict=True):
+            specs = [read_check(check)[1] for check in columns[4]]
+            judged = CHECKS[kind](columns[0], specs, columns[3])
+        for n, verdict in zip(numbers, judged, strict=True):
             verdicts[n] = verdict
     return verdicts
 
 
-def _by_gold(
+def _judge_by_gold(
     responses: Sequence[str],
     golds: Sequence[object],
     questions: Sequence[str | None],
     stricts: Sequence[bool],
     timeout: float,
 ) -> list[Verdict]:
-    """Verdicts by the golds: equal (gold, answer, question) triples are judged once, the algebra in
-    parallel."""
+    """Judge responses by their golds: equal triples of gold, answers and question are judged once,
+    and in parallel if they need algebra."""
     verdicts: list[Verdict | None] = []
-    waiting: dict[tuple, list[int]] = {}
+    undecided: dict[tuple, list[int]] = {}
     for response, gold, question, strict in zip(responses, golds, questions, stricts, strict=True):
-        expected, found = _gold(gold), extract(response, strict)
-        if expected is None:
-            answer = "; ".join(found.answers)[:_MAX_SHOWN] or None
+        gold_text = _gold_answer(gold)
+        answers, reason, leads = extract(response, strict)
+        if gold_text is None:
+            answer = "; ".join(answers)[:_MAX_ANSWER] or None
             verdicts.append(Verdict(None, answer, "no gold answer to compare with"))
-        elif not found.answers:
-            verdicts.append(Verdict(False, None, found.reason))
-        elif sum(map(len, found.answers)) > _MAX_SHOWN:
-            verdicts.append(Verdict(False, found.answers[0][:_MAX_SHOWN], "too long for an answer"))
+        elif not answers:
+            verdicts.append(Verdict(False, None, reason))
+        elif sum(map(len, answers)) > _MAX_ANSWER:
+            verdicts.append(Verdict(False, answers[0][:_MAX_ANSWER], "too long for an answer"))
         else:
-            answers = found.answers
             if len(answers) > 1:
-                answers = final_answers(answers, found.leads, expected, question)
-            triple = (expected, tuple(answers), question)
-            if (decided := _cheaply(*triple)) is None and (decided := _known.get(triple)) is None:
-                waiting.setdefault(triple, []).append(len(verdicts))
-            verdicts.append(decided)
-    for triple, verdict in zip(waiting, _by_algebra(list(waiting), timeout), strict=True):
-        for n in waiting[triple]:
+                answers = final_answers(answers, leads, gold_text, question)
+            triple = (gold_text, tuple(answers), question)
+            verdict = _judge_without_algebra(*triple)
+            if verdict is None:
+                verdict = _decided_by_algebra.get(triple)
+            if verdict is None:
+                undecided.setdefault(triple, []).append(len(verdicts))
+            verdicts.append(verdict)
+    judged = _judge_by_algebra(list(undecided), timeout)
+    for numbers, verdict in zip(undecided.values(), judged, strict=True):
+        for n in numbers:
             verdicts[n] = verdict
     return verdicts
 
 
 def prepare(golds: Sequence[object]) -> None:
-    """Start the workers now, without waiting, if these golds are not all plain numbers: importing
-    the algebra takes seconds, which the first answer to need it would wait for. With numbers few
-    answers do, and many runs have none.
+    """Start the workers now, without waiting, if these golds are not all plain numbers.
+
+    Importing the algebra takes seconds, and the first answer that needs it would wait for them. Few
+    answers need it where the golds are numbers, and in many runs none.
     """
-    if not all(_NUMBER.fullmatch(_gold(gold) or "0") for gold in golds):
+    if not all(_NUMBER.fullmatch(_gold_answer(gold) or "0") for gold in golds):
         pool.POOL.start()
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _gold(gold: object) -> str | None:
+def _gold_answer(gold: object) -> str | None:
     return gold_answer(gold)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _cheaply(gold: str, answers: tuple[str, ...], question: str | None) -> Verdict | None:
-    """The verdict, or None if it takes algebra."""
+def _judge_without_algebra(
+    gold: str, answers: tuple[str, ...], question: str | None
+) -> Verdict | None:
+    """Return the verdict, or None if it needs algebra."""
     try:
         right, reason = compare_answers(gold, list(answers), question)
     except NeedsAlgebra:
         return None
-    return Verdict(right, _shown(answers), reason)
+    return Verdict(right, _join(answers), reason)
 
 
-_known: dict[tuple, Verdict] = {}  # what the algebra decided
+_decided_by_algebra: dict[tuple, Verdict] = {}
 
 
-def _by_algebra(triples: list[tuple], timeout: float) -> list[Verdict]:
+def _judge_by_algebra(triples: list[tuple], timeout: float) -> list[Verdict]:
     requests = [
         {"gold": gold, "answers": answers, "question": question}
         for gold, answers, question in triples
     ]
     verdicts = []
     for triple, reply in zip(triples, pool.POOL.ask_all(requests, timeout), strict=True):
-        answer = _shown(triple[1])
+        answer = _join(triple[1])
         if reply is None or "late" in reply:
             # Not remembered: a busy machine may have been the cause.
             verdicts.append(
@@ -184,11 +194,11 @@ def _by_algebra(triples: list[tuple], timeout: float) -> list[Verdict]:
             )
             continue
         verdicts.append(Verdict(reply["right"], answer, reply["reason"]))
-        if len(_known) >= _CACHE_SIZE:
-            _known.clear()
-        _known[triple] = verdicts[-1]
+        if len(_decided_by_algebra) >= _CACHE_SIZE:
+            _decided_by_algebra.clear()
+        _decided_by_algebra[triple] = verdicts[-1]
     return verdicts
 
 
-def _shown(answers: Sequence[str]) -> str:
+def _join(answers: Sequence[str]) -> str:
     return "; ".join(dict.fromkeys(answers))

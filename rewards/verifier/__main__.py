@@ -1,10 +1,10 @@
-"""Verdicts for lines of JSON, from stdin to stdout, in order: `python -m rewards.verifier <
+"""Judge lines of JSON from stdin to stdout, in order: `python -m rewards.verifier <
 answers.jsonl`.
 
-A line has an `answer`, which is the whole response, its `gold`, and perhaps its `question` or a
-`check`. It gives one line: the verdict, with whatever else the line had. A line that cannot be
-judged gives its number and its error, and the exit code is then 1. Lines are judged as they come,
-and no more of them is held than one read of a pipe gives.
+A line has an `answer`, which is the complete response, its `gold`, and perhaps its `question` or a
+`check`. The output has a line for it, with the verdict and the other keys of the input. A line that
+cannot be judged leads to a line with its number and its error, and the exit code is then 1. Lines
+are judged as they come, and only those of one read of the pipe are in memory.
 """
 
 import argparse
@@ -19,12 +19,13 @@ from data.gold import RUNS, read_check
 from rewards.verifier import judge_all
 from rewards.verifier.checks import NotHeld
 
-_LONGEST = 4 << 20  # bytes of a line; the rest of a longer one is not held
+_LONGEST = 4 << 20  # bytes of a line; more of a longer one are not kept in memory
 _READ = 1 << 20  # bytes
 
 
 def main() -> int:
-    """The exit code: 1 if a line could not be judged, 2 if this machine cannot run programs."""
+    """Judge stdin and return the exit code: 1 if a line could not be judged, 2 if this machine
+    cannot run programs."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -34,14 +35,14 @@ def main() -> int:
     parser.add_argument(
         "--run-programs", action="store_true", help="allow checks that run what a response says"
     )
-    given, number, failed = parser.parse_args(), 0, False
+    options = parser.parse_args()
+    count = 0
+    has_failed = False
     try:
         for lines in _batches(sys.stdin.buffer):
-            replies = _judged(lines, number + 1, given.strict, given.run_programs)
-            number, failed = (
-                number + len(lines),
-                failed or any("error" in reply for reply in replies),
-            )
+            replies = _judge_lines(lines, count + 1, options.strict, options.run_programs)
+            count += len(lines)
+            has_failed = has_failed or any("error" in reply for reply in replies)
             sys.stdout.write("".join(json.dumps(reply) + "\n" for reply in replies))
             sys.stdout.flush()
     except NotHeld as error:
@@ -52,35 +53,37 @@ def main() -> int:
     except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    return int(failed)
+    return 1 if has_failed else 0
 
 
 def _batches(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines that are there, without waiting for more once there is one."""
-    rest = b""
+    """Yield the lines that have arrived, without waiting for more once there is one."""
+    unfinished = b""
     while chunk := stream.read1(_READ):
-        *lines, rest = (rest + chunk).split(b"\n")
-        rest = rest[: _LONGEST + 1]
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
+        unfinished = unfinished[: _LONGEST + 1]
         if lines:
             yield lines
-    if rest:
-        yield [rest]
+    if unfinished:
+        yield [unfinished]
 
 
-def _judged(lines: list[bytes], first: int, strict: bool, run_programs: bool) -> list[dict]:
-    """A reply for each line; the first of them has the number `first`."""
-    replies, rows = [], []
+def _judge_lines(lines: list[bytes], first: int, strict: bool, run_programs: bool) -> list[dict]:
+    """Return a reply for every line; the first line has the number `first`."""
+    replies = []
+    rows = []
     for number, line in enumerate(lines, first):
         try:
-            rows.append(_row(line, run_programs))
+            rows.append(_read_row(line, run_programs))
             replies.append({key: value for key, value in rows[-1].items() if key not in _KEYS})
         except ValueError as error:
             replies.append({"line": number, "error": str(error)})
-    columns = [[row.get(key) or None for row in rows] for key in _KEYS]
+    responses = [row["answer"] for row in rows]
+    golds = [row.get("gold") or None for row in rows]
+    questions = [row.get("question") or None for row in rows]
+    checks = [row.get("check") or None for row in rows]
     verdicts = iter(
-        judge_all(
-            [row["answer"] for row in rows], *columns[1:], strict=strict, run_programs=run_programs
-        )
+        judge_all(responses, golds, questions, checks, strict=strict, run_programs=run_programs)
     )
     return [reply if "error" in reply else reply | asdict(next(verdicts)) for reply in replies]
 
@@ -88,11 +91,11 @@ def _judged(lines: list[bytes], first: int, strict: bool, run_programs: bool) ->
 _KEYS = ("answer", "gold", "question", "check")
 
 
-def _row(line: bytes, run_programs: bool) -> dict:
-    """What a line says, a gold that is a number as text.
+def _read_row(line: bytes, run_programs: bool) -> dict:
+    """Return the object of a line, with its gold as text.
 
     Raises:
-        ValueError: it cannot be judged; the message says why.
+        ValueError: the line cannot be judged; the message has the cause.
     """
     if len(line) > _LONGEST:
         raise ValueError(f"longer than {_LONGEST:,} bytes")
@@ -104,12 +107,10 @@ def _row(line: bytes, run_programs: bool) -> dict:
         raise ValueError("not an object")
     if type(row.get("gold")) in (int, float):
         row["gold"] = json.dumps(row["gold"])
-    if missing := [
-        key
-        for key in ("answer", "gold")
-        if key not in row and not (key == "gold" and row.get("check"))
-    ]:
-        raise ValueError(f"no `{missing[0]}`")
+    if "answer" not in row:
+        raise ValueError("no `answer`")
+    if "gold" not in row and not row.get("check"):
+        raise ValueError("no `gold`")
     for key in _KEYS:
         if not isinstance(row.get(key), str | None) or (key == "answer" and row[key] is None):
             raise ValueError(f"`{key}` is not text")

@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rewards.verifier.arithmetic import value_of
-from rewards.verifier.extract import Found, Verdict, blocks_of, extract, outside_thoughts
+from rewards.verifier.extract import Extraction, Verdict, answer_blocks, extract, outside_thoughts
 
 # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
 _LONGEST_EXPRESSION = 500
@@ -61,7 +61,7 @@ def judge_countdowns(
     return [_judged(extract(text, strict), each) for text, each, strict in rows]
 
 
-def _judged(found: Found, needed: dict) -> Verdict:
+def _judged(found: Extraction, needed: dict) -> Verdict:
     """Right if the response gives an answer, and each that it gives is right."""
     answers = list(dict.fromkeys(found.answers))
     if not answers:
@@ -171,7 +171,7 @@ def _program(response: str, function: str, strict: bool) -> tuple[str | None, st
     visible = outside_thoughts(response)
     if visible is None:
         return None, "the thought is not closed"
-    blocks, closed = blocks_of(visible)
+    blocks, closed = answer_blocks(visible)
     if strict and not (blocks and closed):
         return None, "no closed <answer> block"
     programs = {

@@ -46,7 +46,7 @@ def half_may_be(clock: Clock, question: str) -> bool:
     """Whether the half of the day that an answer adds may be the one meant: "7:15 a.m." for 7:15
     after a film that started at 6:30 p.m. is not."""
     named = [(int(h) % 12 * 60 + int(m or 0), half) for h, m, half in _TIME_NAMED.findall(question)]
-    if clock.half is None or BEFORE.of(question.rpartition(". ")[2]):
+    if clock.half is None or BEFORE.is_in(question.rpartition(". ")[2]):
         return True
     if not named:
         parts = {"a" if word == "morning" else "p" for word in _PART_OF_DAY.findall(question)}

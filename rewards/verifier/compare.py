@@ -132,7 +132,7 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     if g.percent == a.percent:
         return g.value == a.value
     percent, share = (g, a) if g.percent else (a, g)
-    if a.percent and PERCENT.of(question.replace("\\%", "percent").replace("%", "percent")):
+    if a.percent and PERCENT.is_in(question.replace("\\%", "percent").replace("%", "percent")):
         return g.value == a.value
     if share.value.denominator > 1 and percent.value == share.value * 100:
         return True
@@ -167,7 +167,7 @@ def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
         return not a.percent and _same_texts(
             g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context
         )
-    if BASE.of(question) and all(map(_DIGITS.fullmatch, (g.text, a.text))):
+    if BASE.is_in(question) and all(map(_DIGITS.fullmatch, (g.text, a.text))):
         return g.text == a.text.upper()  # FE is not E times F
     colons = g.text.count(":"), a.text.count(":")
     if min(colons) or max(colons) > 1:  # 1:\sqrt{3}:2, in proportion
@@ -221,14 +221,14 @@ def based(g: InBase | Quantity | Expr, a: InBase | Quantity | Expr, context: Con
     asked = (
         based is g
         or _base_asked(based.base, question)
-        or (based.base == 10 and not BASE.of(question))
+        or (based.base == 10 and not BASE.is_in(question))
     )
     return asked and digits.replace(" ", "").lstrip("0") == based.digits
 
 
 def _base_asked(base: int, question: str) -> bool:
     """Whether the question tells the base, and it is this one."""
-    if not BASE.of(question):
+    if not BASE.is_in(question):
         return False
     into = [next(filter(None, groups)) for groups in INTO_BASE.regex.findall(question)]
     return not into or base_named(into[-1]) in (None, base)
@@ -268,7 +268,7 @@ def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
 def _in_order(context: Context) -> bool:
     """Whether the question asks for an order."""
     question = context.question or ""
-    return ORDER.of(question) or _ORDER_TOO.search(question) is not None
+    return ORDER.is_in(question) or _ORDER_TOO.search(question) is not None
 
 
 def ordered(gs: Sequence[Value], items: Sequence[Value], context: Context) -> bool:

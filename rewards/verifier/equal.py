@@ -341,7 +341,7 @@ def _counted(
         or _too_large(spelled)
     ):
         return None
-    asked = counting.search(_with_binomials(question)) or VALUE.of(question.lower())
+    asked = counting.search(_with_binomials(question)) or VALUE.is_in(question.lower())
     if asked and not counting.search(wanted):
         return None
     if isinstance(g, Quantity):
@@ -540,7 +540,7 @@ def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
         given == "percent"
         and isinstance(g, Quantity)
         and g.value == a.value
-        and PERCENT.of(question.lower())
+        and PERCENT.is_in(question.lower())
     ):
         return False
     if (given == "whole number" and wanted not in ("power of ten", "scaled")) or (
@@ -586,21 +586,21 @@ def _another_form_was_asked(
     g: Value, a: Value, gold: str, answer: str, question: str
 ) -> Phrase | None:
     """What was asked for, where `x < 5` is given for (-∞, 5), a sum for a product, 6/8 for 3/4."""
-    if isinstance(g, Ratio) and isinstance(a, Ratio) and LOWEST_TERMS.of(question):
+    if isinstance(g, Ratio) and isinstance(a, Ratio) and LOWEST_TERMS.is_in(question):
         return LOWEST_TERMS if _common(a) > 1 == _common(g) else None
     if isinstance(g, Quantity) and isinstance(a, Quantity):
-        return LOWEST_TERMS if _not_reduced(a) and LOWEST_TERMS.of(question) else None
-    if INTERVAL.of(question):
+        return LOWEST_TERMS if _not_reduced(a) and LOWEST_TERMS.is_in(question) else None
+    if INTERVAL.is_in(question):
         return INTERVAL if form(a, answer) == "inequality" != form(g, gold) else None
     if not isinstance(g, Expr) or not isinstance(a, Expr):
         return None
-    if FACTORED.of(question):
+    if FACTORED.is_in(question):
         coarse = factors(a.text) < factors(g.text) or is_sum(a.text)
         return FACTORED if coarse and not is_sum(g.text) else None
-    if SIMPLIFIED.of(question) and squared(a.text) and not squared(g.text):
+    if SIMPLIFIED.is_in(question) and squared(a.text) and not squared(g.text):
         return SIMPLIFIED
     return (
         EXPANDED
-        if EXPANDED.of(question) and holds_a_sum(a.text) and not holds_a_sum(g.text)
+        if EXPANDED.is_in(question) and holds_a_sum(a.text) and not holds_a_sum(g.text)
         else None
     )

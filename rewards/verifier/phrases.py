@@ -1,9 +1,8 @@
-r"""What the words around an answer make of it, and what a question asks for: tables of named
-phrases.
+r"""Tables of named phrases: words around an answer that object to it, and requests of a question.
 
-A person extends a table by adding an entry, and to tests/rewards/verifier/examples.tsv whole
-responses that it matches and similar ones that it spares. A `Table` holds the phrases that have one
-consequence and says which of them decided.
+To extend a table, add an entry to it, and to tests/rewards/verifier/examples.tsv complete responses
+that it matches and similar ones that it spares. A `Table` holds the phrases that have one
+consequence, and reports the phrase that decided.
 """
 
 import re
@@ -13,7 +12,7 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Phrase:
-    """A regular expression, and the name under which a verdict's reason gives it."""
+    """A regular expression, and its name in the reason of a verdict."""
 
     name: str
     pattern: str
@@ -22,74 +21,75 @@ class Phrase:
     def regex(self) -> re.Pattern:
         return re.compile(self.pattern)
 
-    def of(self, question: str) -> bool:
+    def is_in(self, question: str) -> bool:
         """Whether `question` makes this request."""
         return self.regex.search(question) is not None
 
 
 class Table:
-    """Phrases with one consequence: `says`, in which `{}` is the name of the phrase that decided.
+    """Phrases with one consequence, a text in which `{}` is the name of the phrase that decided.
 
-    Each stands between the expressions `head` and `tail`. Of several phrases in a text the one that
-    begins first decides. Tables of words are asked about text in lower case, which takes half the
-    time of ignoring case.
+    A phrase stands between the expressions `head` and `tail`. If a text has several phrases, the
+    first decides. Tables of words search text in lower case, which takes half the time of ignoring
+    case.
     """
 
-    def __init__(self, says: str, *phrases: Phrase, head: str = "", tail: str = "") -> None:
-        self.says, self.phrases = says, phrases
-        self._head, self._tail = head, tail
+    def __init__(self, consequence: str, *phrases: Phrase, head: str = "", tail: str = "") -> None:
+        self.consequence = consequence
+        self.phrases = phrases
+        self._head = head
+        self._tail = tail
 
     @cached_property
     def regex(self) -> re.Pattern:
-        """All phrases as one expression: most texts contain none of them, and one search finds that
-        out."""
-        return re.compile(
-            f"{self._head}(?:{'|'.join(phrase.pattern for phrase in self.phrases)}){self._tail}"
-        )
+        """All phrases as one expression: most texts contain none of them, and one search shows
+        it."""
+        patterns = "|".join(phrase.pattern for phrase in self.phrases)
+        return re.compile(f"{self._head}(?:{patterns}){self._tail}")
 
     @cached_property
     def _named(self) -> re.Pattern:
-        """The same with a group for each phrase, which takes longer."""
+        """The same with a group for every phrase, which takes longer."""
         groups = "|".join(f"(?P<_{n}>{phrase.pattern})" for n, phrase in enumerate(self.phrases))
         return re.compile(f"{self._head}(?:{groups}){self._tail}")
 
     def search(self, text: str) -> str | None:
-        """What the table says about `text`, or None if it contains none of the phrases."""
-        found = self.regex.search(text)
-        return found and self._said(text, found.start())
+        """Return the consequence for `text`, or None if it contains none of the phrases."""
+        match = self.regex.search(text)
+        return self._consequence_at(text, match.start()) if match else None
 
-    def match(self, text: str, at: int = 0) -> str | None:
-        """The same for a phrase that begins at position `at`."""
-        return self._said(text, at) if self.regex.match(text, at) else None
+    def match(self, text: str, start: int = 0) -> str | None:
+        """Return the consequence of the phrase that begins at position `start`."""
+        return self._consequence_at(text, start) if self.regex.match(text, start) else None
 
-    def phrase(self, text: str, at: int = 0) -> Phrase:
-        """Which of the phrases it is that begins at position `at`."""
-        return self.phrases[int(self._named.match(text, at).lastgroup[1:])]
+    def phrase(self, text: str, start: int = 0) -> Phrase:
+        """Return the phrase that begins at position `start`."""
+        return self.phrases[int(self._named.match(text, start).lastgroup[1:])]
 
-    def _said(self, text: str, at: int) -> str:
-        return self.says.format(self.phrase(text, at).name)
+    def _consequence_at(self, text: str, start: int) -> str:
+        return self.consequence.format(self.phrase(text, start).name)
 
 
 @dataclass(frozen=True)
 class Rival(Phrase):
-    """What would be an answer too, if it is listed beside a box that holds one of the same kind."""
+    """A value that is an answer too, if it is listed beside a box with a value of its kind."""
 
-    held: str  # what such a box holds, without spaces, dollars and \text
+    box: str  # the pattern of the content of such a box, without spaces, dollars and \text
 
 
 # fmt: off
 DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|false)\b|n't\b"
 DOUBT = r"\b(?:maybe|perhaps|possibly|probably|either|might|could|may|guess|unsure|if|whether)\b"
-# What may stand between a denial and what it denies: "I don't think the answer is".
+# Words that may stand between a denial and its answer: "I don't think the answer is".
 _LINK = (
     r"(?:[\s$(,:=~}]|\\[(\[,;]|\b(?:that|the|a|an|is|are|be|it|it's|its|answers?|results?|value|equals?|"
     r"to|final|correct|thinks?|believes?|says?|knows?|true|case|sure|of|in|one|some)\b)*$"
 )
-# What may stand between a bound and its number: "at least $x = ".
+# Words that may stand between a bound and its number: "at least $x = ".
 _NEAR = r"(?:[\s$(*:=}]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*"
 _CLOSING = r"[\s$).\]\\,}]{0,6}"  # the end of a formula or of a sentence
 
-# ---- an answer that is taken back
+# ---- a denied or doubted answer
 
 DENIED_BEFORE = Table(
     "doubted or denied: {} before it",
@@ -131,7 +131,7 @@ DENIED_AFTER = Table(
            r"(?:wrong|incorrect|false|unlikely|impossible)"),
 )
 
-# ---- an answer that says less than a number does
+# ---- an answer that is less than a number
 
 BOUND_BEFORE = Table(
     "a bound: {} before it",
@@ -146,8 +146,8 @@ BOUND_BEFORE = Table(
     tail="$",
 )
 
-# Not asked where the box holds a decimal, which may be as rounded as its gold. The sign ≈ is no
-# hedge: a derivation ends with it where the question asks to round.
+# Not applied to a box with a decimal, which may be as rounded as its gold. The sign ≈ is no hedge:
+# a derivation ends with it where the question asks to round.
 ROUNDED_BEFORE = Table(
     "an approximation: {} before it",
     Phrase('"about"', r"about|around|close to|near"),
@@ -166,8 +166,7 @@ BOUND_AFTER = Table(
     head=r"[\s$.)*,]*",
 )
 
-# ---- the mathematics right beside a box that makes it part of a larger expression, or one of two
-# answers
+# ---- mathematics right beside a box: the box is part of an expression, or one of two answers
 
 # LaTeX commands that are no operators or functions.
 _LAYOUT = (
@@ -247,18 +246,18 @@ PART_AFTER = Table(
 _WORD = r"[A-Za-z][a-z]+"
 RIVALS = Table(
     "beside another answer: {}",
-    Rival("a number", r"[-−]?\d[\d.,]*(?<![.,])", held=r"[-−]?\d[\d.,]*"),
-    Rival("an option's letter", r"[A-H](?![\w'.])", held=r"\(?[A-H]\)?"),
-    Rival("a name", r"[A-Z][a-z]+\b", held=_WORD),
-    Rival("yes or no", r"(?:yes|no)\b", held=_WORD),
-    Rival("a tuple", r"\([^()\n]*,[^()\n]*\)", held=r"\(.*,.*\)"),
+    Rival("a number", r"[-−]?\d[\d.,]*(?<![.,])", box=r"[-−]?\d[\d.,]*"),
+    Rival("an option's letter", r"[A-H](?![\w'.])", box=r"\(?[A-H]\)?"),
+    Rival("a name", r"[A-Z][a-z]+\b", box=_WORD),
+    Rival("yes or no", r"(?:yes|no)\b", box=_WORD),
+    Rival("a tuple", r"\([^()\n]*,[^()\n]*\)", box=r"\(.*,.*\)"),
 )
 
-# ---- how a sentence gives an answer, and what in it makes the answer less than one
+# ---- sentences that announce an answer, and words that make it less than one
 
 LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
 
-# Which way something goes, and the other way.
+# Opposite directions of a change.
 _OPPOSITES = [
     ("rise rises rose increase increased gain gained grow grew",
      "fall falls fell decrease decreased drop dropped"),
@@ -272,14 +271,14 @@ _OPPOSITES = [
     ("up upwards", "down downwards"),
 ]
 OPPOSITES = [tuple(frozenset(words.split()) for words in pair) for pair in _OPPOSITES]
-# What leads from the way to the answer.
+# Words between the way to the answer and the answer.
 CONCLUDING = (
     r"so(?! (?:many|much|far|that|on|long)\b)|thus|hence|therefore|consequently|in conclusion|"
     r"donc|somit|folglich|por (?:lo )?tanto|así que|quindi|dunque|portanto|logo|"
     r"значит|следовательно|поэтому|итого|то есть|dolayısıyla|öyleyse|"
     r"所以|因此|故|よって|したがって|ゆえに|따라서|그러므로|इसलिए|अतः|لذلك|إذن"
 )
-# What announces an answer that goes on to the end of the sentence.
+# Announcements of an answer that goes on to the end of the sentence.
 STATEMENTS = Table(
     "{}",
     Phrase('"the answer is"', r"(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*"
@@ -305,7 +304,7 @@ HEDGES = Table(
     Phrase("a question mark", r"\?"),
 )
 
-# ---- what a question asks for; the first four are looked for in a question in lower case
+# ---- requests of a question; the first four search a question in lower case
 
 PERCENT = Phrase("a percentage",
     r"(?:what|which|how many|find)(?: is| was| are)?(?: the| an?)?(?: [a-z]+)? ?percent"
@@ -343,5 +342,5 @@ INTERVAL = Phrase("interval notation", "interval notation")
 
 
 def hedge(answer: str) -> str | None:
-    """How `answer` doubts or denies what it says, or None if it does neither."""
+    """Return how `answer` doubts or denies its value, or None if it does neither."""
     return HEDGES.search(re.sub(r"\b(?:in|of|by|since|and|to) May\b", "", answer).lower())

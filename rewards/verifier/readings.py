@@ -15,15 +15,8 @@ from rewards.verifier.compare import compare
 from rewards.verifier.languages import in_digits, number_said
 from rewards.verifier.notation import PARTS, is_number_word, key, number, plain, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
-from rewards.verifier.sentence import (
-    FUNCTION_WORDS,
-    Question,
-    changes_value,
-    is_unit,
-    read_sentence,
-    stem,
-    words_of,
-)
+from rewards.verifier.question import FUNCTION_WORDS, Question, stem, words_of
+from rewards.verifier.sentence import changes_value, is_unit, read_sentence
 from rewards.verifier.value import (
     Expr,
     Interval,
@@ -124,13 +117,14 @@ def final_answers(
     if len(answers) < 2 or len(leads) != len(answers):
         return answers
     names = [_NAME.search(lead) for lead in leads]
-    if all(names) and LABELLED.match(gold):
-        labels = [name[2] or "" for name in names]
-        return [answer for _, answer in sorted(zip(labels, answers, strict=True))]
     is_point = isinstance(value(gold), Interval | Tuple)
-    if all(name and name[1] for name in names) and (is_point or "=" in gold):
-        equations = [f"{name[1]}={answer}" for name, answer in zip(names, answers, strict=True)]
-        return [", ".join(equations)]
+    if all(names):
+        variables = [name[1] for name in names]
+        if LABELLED.match(gold):
+            labels = [name[2] or "" for name in names]
+            return [answer for _, answer in sorted(zip(labels, answers, strict=True))]
+        if all(variables) and (is_point or "=" in gold):
+            return [", ".join(map("{}={}".format, variables, answers))]
     if is_point:
         is_final = _joins_coordinates(answers, gold)
     else:
@@ -238,25 +232,12 @@ _BOLD = re.compile(r"\*\*+([^*]+)(?:\*\*+|$)|__([^_]+)(?:__|$)")
 def _conclusion(text: str, question: Question) -> str | None:
     """Return `it is odd` for "f(-x) = -f(x), so it is odd": the way to it is no answer. What alone
     is bold is one."""
-    cuts = list(_CONCLUSION.finditer(text))
-    if not cuts and text.count(":") == 1:
-        cuts = list(_COLON.finditer(text))
-    way, conclusion = "", text
-    if cuts:  # "5, so it is prime", "there are two: 3 and 4"
-        way, conclusion = text[: cuts[-1].start()], text[cuts[-1].end() :]
-        if isinstance(question.gold, Quantity):
-            is_sure = not any(map(changes_value, words_of(text)))
-            if (
-                is_sure
-                and isinstance(value(way.strip(" ,;")), Quantity)
-                and not _numbers(conclusion)
-            ):
-                return way
-            if text[cuts[0].start()] == ":" and _is_count(way, conclusion, question):
-                return way
-        if question.has_several_values and not _CONCLUSION.match(cuts[-1][0]):
-            return None
+    way, mark, conclusion = _split_conclusion(text)
+    if mark and isinstance(question.gold, Quantity) and _begins_with_answer(text, question):
+        return way
     if hedge(way) or not re.search(r"\w", conclusion):
+        return None
+    if question.has_several_values and mark and not _CONCLUSION.match(mark):
         return None
     way_words = [word for word in words_of(way) if len(word) > 3]
     new_words = [word for word in words_of(conclusion) if len(word) > 3]
@@ -268,12 +249,26 @@ def _conclusion(text: str, question: Question) -> str | None:
     return _bold_answer(conclusion, question) or conclusion
 
 
-def _is_count(way: str, conclusion: str, question: Question) -> bool:
-    """Whether `way` counts the items of `conclusion`, and the question asks how many there are."""
-    items = [item for item in re.split(r",|\band\b", conclusion) if item.strip()]
-    if not re.search(r"(?i)how many|number of", question.text):
+def _split_conclusion(text: str) -> tuple[str, str, str]:
+    """Return the way to the conclusion, the word or sign between them, and the conclusion."""
+    marks = list(_CONCLUSION.finditer(text))
+    if not marks and text.count(":") == 1:
+        marks = list(_COLON.finditer(text))
+    if not marks:
+        return "", "", text
+    return text[: marks[-1].start()], marks[-1][0], text[marks[-1].end() :]
+
+
+def _begins_with_answer(text: str, question: Question) -> bool:
+    """Whether the way has the answer: "5, so it is prime", "there are two: 3 and 4"."""
+    way, mark, conclusion = _split_conclusion(text)
+    if mark[0] == ":" and re.search(r"(?i)how many|number of", question.text):
+        items = [item for item in re.split(r",|\band\b", conclusion) if item.strip()]
+        if list(map(number, _numbers(way.lower()))) == [len(items)]:
+            return True
+    if _numbers(conclusion) or any(map(changes_value, words_of(text))):
         return False
-    return list(map(number, _numbers(way.lower()))) == [len(items)]
+    return isinstance(value(way.strip(" ,;")), Quantity)
 
 
 def _bold_answer(text: str, question: Question) -> str | None:

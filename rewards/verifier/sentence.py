@@ -3,58 +3,34 @@ the one that remains is."""
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
 
 from rewards.verifier.languages import number_said
-from rewards.verifier.notation import PARTS, SCALES, is_number_word, key, number, plain
-from rewards.verifier.phrases import BASE, hedge
+from rewards.verifier.notation import PARTS, SCALES, is_number_word, number, plain
+from rewards.verifier.phrases import hedge
+from rewards.verifier.question import (
+    ANNOUNCES,
+    FUNCTION_WORDS,
+    PIECE,
+    PUNCTUATION,
+    Question,
+    is_word,
+    stem,
+    words_of,
+)
 from rewards.verifier.units import denies, known, shifts, unit
-from rewards.verifier.value import (
-    Expr,
-    InBase,
-    Interval,
-    List,
-    Ratio,
-    Set,
-    Tuple,
-    Value,
-    Words,
-    is_name,
-)
+from rewards.verifier.value import Ratio, Words, is_name
 
-_FUNCTION_WORDS = """
-    a an the it is are was were be been will would has have had of in on at to for by from there
-    this that these he she we they you i one ones its it's their his her our so answer result
-    value number total exactly just only such equals equal gives give makes make get gets got
-    becomes leaves falls fall comes came lands lies stands sits needs take takes pays costs
-    measure measures left remain remains altogether all with and as then hence therefore thus
-    which who must can finally point vector matrix pair ratio proportion ist est es è é sind sont
-    son sono são jest now är je είναι це дорівнює vaut vale beträgt wynosi um à das der die le la
-    el il lo las los les
-"""
-FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-_ANNOUNCING = (
-    "is are was were be equals gives giving makes making has have so thus hence therefore namely"
-    " ⟹ ⇒ => \\implies ist sind est sont soit donc son è sono é são jest är это beträgt vaut vale"
-)
-_ANNOUNCES = frozenset(_ANNOUNCING.split())
 _DIGITS = re.compile("(?:zeroe?|one|two|three|four|five|sixe|seven|eight|nine)s")
 _JOINING = "and or to et und y e ou oder и или à zu en og och"
 _JOINS = frozenset(_JOINING.split())
 _DENYING = "nicht pas non não не nie niet inte ikke nu bukan değil"
 _NOT = frozenset(_DENYING.split())
 _BASES = frozenset(["binary", "octal", "decimal", "hexadecimal", "hex"])
-_PIECE = re.compile(
-    r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|"
-    r"\d\d? (?:Uhr|h) \d\d\S*|\S+"
-)
-_PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
 _END = re.compile(
     r"(?<=[.!?。])(?<!\d!)(?<!\b[apt]\.)(?<![ap]\.m\.)(?<!\b(?:sq|cu)\.)\s+(?=[^\W\d_]|[$(*“])"
 )
-_WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-zπ]")
 # A pair of names shows the order of a ratio's terms.
 _PAIR = re.compile(r"(?!is\b)([^\W\d_]{2,}) ?(?:to|:) ?(?:the )?([^\W\d_]{2,})")
 _MULTIPLE_OF = re.compile(r"\b(square|cube|double|triple|share|part|multiple) of\b")
@@ -79,73 +55,6 @@ _YES_OR_NO = re.compile(
 # The codes of pieces: m mathematics, b the same before a colon or a full stop, u a unit, j a word
 # that joins values, w another word.
 _SPAN = re.compile(r"(?:mu*(?:j(?=[mb]))?)*b|mu*(?:j?mu*)*")
-_ENGLISH = re.compile(
-    r"(?i)\b(?:the|of|how|what|which|who|find|compute|evaluate|calculate|write|give|solve|express|"
-    r"simplify|list|name|order|sort|convert|determine|round|is)\b"
-)
-
-
-@dataclass
-class Question:
-    """The question, and the type of value that its gold answer has."""
-
-    gold: Value
-    text: str  # "" where there is no question
-
-    @cached_property  # most steps read it
-    def is_foreign(self) -> bool:
-        """Whether the question is in another language than English."""
-        has_words = re.search(r"[^\W\d_]{3}", self.text) is not None
-        return has_words and _ENGLISH.search(self.text) is None
-
-    @property
-    def has_several_values(self) -> bool:
-        if isinstance(self.gold, Interval):
-            return self.gold.left_open
-        return isinstance(self.gold, List | Set | Tuple)
-
-    @property
-    def is_yes_or_no(self) -> bool:
-        return self.gold in (Words("yes"), Words("no"))
-
-    @property
-    def has_name(self) -> bool:
-        """Whether the gold answer is the name of a variable or of a figure."""
-        return isinstance(self.gold, Expr) and self.gold.text.isalpha()
-
-    @cached_property
-    def _stems(self) -> set[str]:
-        return {stem(word) for word in re.findall(r"[^\W_]+(?:['’][^\W\d_]+)?", self.text)}
-
-    @cached_property
-    def _keys(self) -> set[str]:
-        """The mathematics of the question, every number in digits."""
-        pieces = (piece[0].strip(_PUNCTUATION) for piece in _PIECE.finditer(self.text))
-        return {_in_digits(piece) for piece in pieces if piece and not _is_word(piece)}
-
-    @cached_property
-    def mentions_base(self) -> bool:
-        return isinstance(self.gold, InBase) or BASE.of(self.text.lower())
-
-    def has_word(self, word: str) -> bool:
-        return stem(word) in self._stems
-
-    def is_new(self, word: str) -> bool:
-        """Whether `word` is more than grammar, and not in the question."""
-        return not self.has_word(word) and word.lower() not in FUNCTION_WORDS | _ANNOUNCES
-
-    def has_in_order(self, names: tuple[str, str]) -> bool:
-        if any(map(is_number_word, names)):
-            return True
-        in_order = rf"(?i){names[0]}\W+(?:\w+\W+){{0,2}}{names[1]}"
-        return re.search(in_order, self.text) is not None
-
-    def has_value(self, text: str) -> bool:
-        """Whether the question has this number or formula, or it is a mere name."""
-        text = re.sub(r"(?<=\d) .*|(?<=[a-z]{3}) [a-z]+$|\$", "", text)
-        if is_name(text) and (not self.text or text.lower() in self.text.lower()):
-            return True
-        return _in_digits(text) in self._keys
 
 
 class Span(NamedTuple):
@@ -154,6 +63,10 @@ class Span(NamedTuple):
     text: str
     words_before: list[str]
     end: int
+
+    @property
+    def word_before(self) -> str:
+        return self.words_before[-1] if self.words_before else ""
 
 
 @dataclass
@@ -175,13 +88,10 @@ def read_sentence(text: str, question: Question) -> str | None:
     """
     *earlier, text = _END.split(re.sub(r"\*\*([^*]+)\*\*", r"\1", text).replace("i.e.", "so"))
     sentence = _parse(_HALF_OF_DAY.sub(_am_or_pm, _AND_A_HALF.sub(_one_half, text)), question)
-    if _is_doubtful(sentence, question) or any(_has_answer(part, question) for part in earlier):
+    if _is_doubtful(sentence, question) or _have_answer(earlier, question):
         return None  # "It is 15. It is 29."
     if question.is_yes_or_no and _YES_OR_NO.match(question.text) and not sentence.spans:
-        # "It is not prime."
-        is_about_question = any(map(question.has_word, sentence.words))
-        answer = {(): "yes", ("not",): "no"}.get(tuple(sentence.new_words))
-        return answer if is_about_question else None
+        return _yes_or_no(sentence, question)
     answer = _words_of_answer(sentence, question) or _list_of_values(sentence, question)
     if answer:
         return answer
@@ -195,9 +105,7 @@ def read_sentence(text: str, question: Question) -> str | None:
         return None
     if not sentence.words:
         return sentence.text
-    if not _may_be_answer(span, sentence, question):
-        return None
-    return _with_unit(span, sentence.text[span.end :], question)
+    return _with_unit(span, sentence, question)
 
 
 def _one_half(match: re.Match) -> str:
@@ -209,12 +117,12 @@ def _am_or_pm(match: re.Match) -> str:
 
 
 def _parse(text: str, question: Question) -> Sentence:
-    pieces = list(_PIECE.finditer(text))
+    pieces = list(PIECE.finditer(text))
     codes = _codes(pieces)
     words = []
     for piece, code in zip(pieces, codes, strict=True):
         if code in "jw":
-            words.append(piece[0].strip(_PUNCTUATION))
+            words.append(piece[0].strip(PUNCTUATION))
     grammar = _JOINS | _BASES if question.mentions_base else _JOINS
     new_words = [word for word in words if question.is_new(word) and word.lower() not in grammar]
     spans = []
@@ -238,22 +146,38 @@ def _is_doubtful(sentence: Sentence, question: Question) -> bool:
     elif changing or hedge(text) or any(map(denies, sentence.words)):  # the question may have them
         return True
     for span in sentence.spans:
-        for word in span.words_before[-1:]:
-            if word.lower() not in FUNCTION_WORDS and changes_value(word):
-                return True
-    number_in_words = number_said(text, question.text or None)
-    if number_in_words is not None:
-        is_negative = number_in_words.answer[:1] == "-"
-        if number_in_words.objection or (is_negative and not re.search("[-−]", text)):
+        word = span.word_before
+        if word and word.lower() not in FUNCTION_WORDS and changes_value(word):
             return True
-    is_ratio = isinstance(question.gold, Ratio)
-    return is_ratio and not all(map(question.has_in_order, _PAIR.findall(text)))
+    if isinstance(question.gold, Ratio) and not all(
+        map(question.has_in_order, _PAIR.findall(text))
+    ):
+        return True
+    return _has_changed_number(text, question)
 
 
-def _has_answer(sentence: str, question: Question) -> bool:
+def _has_changed_number(text: str, question: Question) -> bool:
+    """Whether words of another language change the number of the text, or make it negative."""
+    number_in_words = number_said(text, question.text or None)
+    if number_in_words is None or number_in_words.objection:
+        return number_in_words is not None
+    return number_in_words.answer[:1] == "-" and not re.search("[-−]", text)
+
+
+def _have_answer(sentences: list[str], question: Question) -> bool:
     """Whether a sentence ends in a number and has no words but those of the question."""
-    has_number = re.search(r"\d[^?]*$", sentence) is not None
-    return has_number and not any(map(question.is_new, words_of(sentence)))
+    for sentence in sentences:
+        has_number = re.search(r"\d[^?]*$", sentence)
+        if has_number and not any(map(question.is_new, words_of(sentence))):
+            return True
+    return False
+
+
+def _yes_or_no(sentence: Sentence, question: Question) -> str | None:
+    """Return `no` for "It is not prime."."""
+    if not any(map(question.has_word, sentence.words)):
+        return None
+    return {(): "yes", ("not",): "no"}.get(tuple(sentence.new_words))
 
 
 def _words_of_answer(sentence: Sentence, question: Question) -> str | None:
@@ -354,15 +278,6 @@ def _may_be_answer(span: Span, sentence: Sentence, question: Question) -> bool:
     return has_subject or re.search(r"(?:s|ed)$", last_word) is not None
 
 
-def stem(word: str) -> str:
-    """Return a word of more than four letters without its last two."""
-    return word.lower()[: max(4, len(word) - 2)] if len(word) > 4 else word.lower()
-
-
-def words_of(text: str) -> list[str]:
-    return re.findall(r"[^\W\d_]+", text)
-
-
 def is_unit(name: str) -> bool:
     return known(unit(name) or "")
 
@@ -374,44 +289,52 @@ def changes_value(word: str) -> bool:
 
 def _codes(pieces: list[re.Match]) -> str:
     """Return a letter for every piece; `_SPAN` lists them."""
-    words = [piece[0].strip(_PUNCTUATION) for piece in pieces]
+    words = [piece[0].strip(PUNCTUATION) for piece in pieces]
     codes = ""
-    for position, piece in enumerate(pieces):
-        codes += _code(words, position, piece[0], codes[-1:])
+    words_before = ["", *words[:-1]]
+    words_after = [*words[1:], ""]
+    for piece, before, word, after in zip(pieces, words_before, words, words_after, strict=True):
+        codes += _code(piece[0], before, word, after, codes[-1:])
     return codes
 
 
-def _code(words: list[str], position: int, piece: str, code_before: str) -> str:
-    word = words[position]
+def _code(piece: str, word_before: str, word: str, word_after: str, code_before: str) -> str:
     lower = word.lower()
-    word_after = words[position + 1] if position + 1 < len(words) else ""
     follows_value = code_before in ("m", "u")
     if lower in ("minus", "negative"):
         return "w" if follows_value else "m"
     if lower == "one":
-        return "m" if _is_number_one(words, position) else "w"
-    if _DIGITS.fullmatch(lower) and code_before == "m":  # "63 zeros"
+        return "m" if _is_number_one(word_before, word_after) else "w"
+    if code_before == "m" and _DIGITS.fullmatch(lower):  # "63 zeros"
         return "w"
-    if lower == "a" and position == 0 and is_unit(word_after):  # "A kilo costs"
+    if not code_before and lower == "a" and is_unit(word_after):  # "A kilo costs"
         return "w"
-    if not _is_word(word) and not (lower in _JOINS and code_before == "m"):
-        return "b" if word and piece[-1] in ".:!" and word_after else "m"
+    if not is_word(word) and not (lower in _JOINS and code_before == "m"):
+        return _code_of_value(piece, word, word_after)
     if lower in _JOINS:
         return "j"
+    return "u" if follows_value and _is_unit_word(word, word_after) else "w"
+
+
+def _is_unit_word(word: str, word_after: str) -> bool:
+    lower = word.lower()
     name = f" {word} {word_after}" if lower in ("square", "cubic") else f" {word}"
-    return "u" if follows_value and lower not in FUNCTION_WORDS and is_unit(name) else "w"
+    return lower not in FUNCTION_WORDS and is_unit(name)
 
 
-def _is_number_one(words: list[str], position: int) -> bool:
-    """Whether the "one" at `position` is the number, as it is not in "the one"."""
-    before = words[position - 1] if position else ""
-    after = words[position + 1] if position + 1 < len(words) else ""
+def _code_of_value(piece: str, word: str, word_after: str) -> str:
+    ends_clause = word and piece[-1] in ".:!" and word_after
+    return "b" if ends_clause else "m"
+
+
+def _is_number_one(before: str, after: str) -> bool:
+    """Whether "one" between these words is the number, as it is not in "the one"."""
     if is_unit(after):
         return True
     if after == "of":
         return False
     is_joined = before in ("and", "to") or after in ("and", "to") or is_number_word(after)
-    return is_joined or before.lower() in _ANNOUNCES
+    return is_joined or before.lower() in ANNOUNCES
 
 
 def _span(sentence: str, pieces: list[re.Match], codes: str, match: re.Match) -> Span:
@@ -424,22 +347,10 @@ def _span(sentence: str, pieces: list[re.Match], codes: str, match: re.Match) ->
     if text.count("(") != text.count(")"):
         text = text.strip("()")
     first = 1 + max(codes.rfind(code, 0, match.start()) for code in "mbu")
-    words_before = [piece[0].strip(_PUNCTUATION) for piece in pieces[first : match.start()]]
+    words_before = [piece[0].strip(PUNCTUATION) for piece in pieces[first : match.start()]]
     if sentence[end - 1] in ".,;:!":
         end -= 1
     return Span(text, words_before, end)
-
-
-def _is_word(piece: str) -> bool:
-    if re.search(r"[⁰¹²³⁴-⁹]", piece) or _WORD.fullmatch(piece) is None:
-        return False
-    parts = re.sub("-(?:first|second)$", "", piece.lower())  # twenty-first
-    return not all(map(is_number_word, re.split("[-’']", parts)))
-
-
-def _in_digits(text: str) -> str:
-    n = number(plain(text))
-    return key(text) if n is None else str(n)
 
 
 def _is_announced(sentence: str, span_before: Span, last: Span, question: Question) -> bool:
@@ -457,7 +368,7 @@ def _is_announced(sentence: str, span_before: Span, last: Span, question: Questi
             return False
     if not words or any(map(question.is_new, last.words_before)):
         return False
-    if words[-1] not in _ANNOUNCES and {"so", "thus", "hence", "therefore"}.isdisjoint(words):
+    if words[-1] not in ANNOUNCES and {"so", "thus", "hence", "therefore"}.isdisjoint(words):
         return False
     mark_after = sentence[span_before.end : span_before.end + 1]
     if mark_after in (",", ";", ".", ":") or not _CONCLUDES.isdisjoint(words):
@@ -465,9 +376,12 @@ def _is_announced(sentence: str, span_before: Span, last: Span, question: Questi
     return question.has_value(span_before.text)
 
 
-def _with_unit(span: Span, text_after: str, question: Question) -> str | None:
+def _with_unit(span: Span, sentence: Sentence, question: Question) -> str | None:
     """Return the value with the unit or the base after it; for "the tenth power" of a question
     about powers, `the tenth`."""
+    if not _may_be_answer(span, sentence, question):
+        return None
+    text_after = sentence.text[span.end :]
     base = re.match(r" \(?(?:in )?(?:base[- ]\w+|binary|octal|decimal|hex\w*)\)?", text_after)
     if base:
         return span.text + base[0]
@@ -484,7 +398,7 @@ def _with_unit(span: Span, text_after: str, question: Question) -> str | None:
     words = re.match(r"(?:\s+[^\W\d_]+)*", text_after)[0].split()
     words = list(takewhile(lambda word: word.lower() not in FUNCTION_WORDS, words))
     has_unit = any(map(is_unit, words))
-    article = span.words_before[-1] if span.words_before else ""
+    article = span.word_before
     if last_word.lower() in PARTS or re.search(r"\d(?:st|nd|rd|th)$", text):  # an ordinal
         if article in ("a", "an", "one"):
             return None

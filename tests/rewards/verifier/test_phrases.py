@@ -74,7 +74,7 @@ def test_an_objection_leaves_no_answer_and_names_its_phrase(table, phrase):
     for response in examples.matches:
         found = extract(response)
         assert found.answers == [], response
-        assert TABLES[table].says.format(phrase.name) in found.reason, response
+        assert TABLES[table].consequence.format(phrase.name) in found.reason, response
     for response in examples.spares:
         found = extract(response)
         assert found.answers and all(found.answers), (response, found.reason)
@@ -104,8 +104,8 @@ def test_a_statement_ends_with_the_answer(table, phrase):
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request.name)
 def test_a_request_is_found_in_its_examples_and_nowhere_else(request_):
     examples = EXAMPLES["REQUESTS", request_.name]
-    assert examples.matches and all(map(request_.of, examples.matches))
-    assert examples.spares and not any(map(request_.of, examples.spares))
+    assert examples.matches and all(map(request_.is_in, examples.matches))
+    assert examples.spares and not any(map(request_.is_in, examples.spares))
 
 
 def test_no_two_requests_have_one_name():

@@ -9,7 +9,7 @@ import pytest
 
 from data.gold import gold_answer
 from rewards.verifier import judge, judge_all
-from rewards.verifier.extract import _WHOLE, extract
+from rewards.verifier.extract import _INTEGER_RESPONSE, extract
 from rewards.verifier.notation import key, number, plain
 from rewards.verifier.value import Expr, value
 
@@ -49,7 +49,7 @@ def test_case(expected, gold, response, question, why):
 
 
 def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
-    short = [response for _, _, response, *_ in CASES if _WHOLE.fullmatch(response)]
+    short = [response for _, _, response, *_ in CASES if _INTEGER_RESPONSE.fullmatch(response)]
     assert len(short) > 50
     for response in short:
         assert extract(response) == extract(response + " <")  # which takes the long way
