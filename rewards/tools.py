@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from rewards.true_equations import value_of_numbers
-from rewards.verifier.checks import called, plain
+from rewards.verifier.checks import call_function, plain
 from rewards.verifier.extract import Verdict
 
 _LONGEST = 200  # characters of an expression
@@ -58,7 +58,7 @@ def python(code: str) -> str:
     Args:
         code: The program, such as print(sum(range(10)))
     """
-    reply = called(f"_CODE = {code!r}\n{_PROGRAM}", "_run", [[]])
+    reply = call_function(f"_CODE = {code!r}\n{_PROGRAM}", "_run", [[]])
     if isinstance(reply, Verdict):
         return f"error: {reply.reason}"
     said = f"error: {reply[1]}" if reply[1] else "".join(map(str, reply[0]))

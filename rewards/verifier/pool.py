@@ -1,9 +1,9 @@
-"""Worker processes for the algebra, each ended and replaced when it takes too long.
+"""Worker processes for the algebra, which are ended and replaced when they take too long.
 
-Time is that of the processor, so that a busy machine makes no answer wrong. A hang may hold the
+The limits are of processor time, so that a busy machine makes no answer false. A hang may hold the
 interpreter lock, and then no signal handler and no other thread can run: the kernel ends such a
 worker, by a timer of the worker's own. The workers start with the first answer that needs algebra,
-or earlier if they are asked to; starting does not count as judging. Each is an interpreter of its
+or earlier by `Pool.start`; starting does not count as judging. A worker is an interpreter of its
 own, so it neither runs the trainer's main module again nor inherits its CUDA state. It reads a JSON
 request per line, writes a JSON reply per line, and ends with its parent.
 """
@@ -31,21 +31,20 @@ _START_ATTEMPTS = 5  # in a row
 _START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
 _MEMORY = 2 << 30  # bytes of a worker's address space
 _ORPHAN_CHECK = 5.0  # seconds
-# seconds that the parent waits for each second of processor time, for a worker that does not run at
-# all
+# seconds that the parent waits for a second of processor time, in case the worker does not run
 _WALL = 10
-_SOFT = 0.8  # of the time, after which a worker stops by itself and lives on
+_SOFT = 0.8  # share of the time after which a worker stops by itself and lives on
 
 
 class Worker:
     """One process and the two pipes to it."""
 
     def __init__(self, program: str) -> None:
+        python_path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             [sys.executable, "-c", program],
             cwd=_ROOT,
-            env=os.environ
-            | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
+            env=os.environ | {"PYTHONPATH": python_path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -54,7 +53,7 @@ class Worker:
         self.ready = False
 
     def wait_until_ready(self) -> bool:
-        """Whether it has imported the algebra; if not, it is dead."""
+        """Return whether the worker has imported the algebra; if not, it is dead."""
         if not self.ready and self._read(_START_LIMIT) is None:
             self.kill()
             return False
@@ -62,8 +61,10 @@ class Worker:
         return True
 
     def ask(self, request: dict, timeout: float, patience: float) -> dict | None:
-        """The worker's reply, or None if it is late or gone; then it is dead. It has `timeout`
-        seconds of processor time, and its parent `patience`."""
+        """Return the worker's reply, or None if it is late or gone; then it is dead.
+
+        The worker has `timeout` seconds of processor time, and the reply `patience` seconds.
+        """
         try:
             self.process.stdin.write(json.dumps(request | {"timeout": timeout}).encode() + b"\n")
             self.process.stdin.flush()
@@ -75,12 +76,13 @@ class Worker:
         return reply
 
     def _read(self, timeout: float) -> dict | None:
-        deadline, line = time.monotonic() + timeout, b""
+        deadline = time.monotonic() + timeout
+        line = b""
         poll = select.poll()  # not select.select: a trainer may have more than 1024 files open
         poll.register(self.process.stdout, select.POLLIN)
         while not line.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
+            seconds = deadline - time.monotonic()
+            if seconds <= 0 or not poll.poll(seconds * 1000):
                 return None
             chunk = os.read(self.process.stdout.fileno(), 65536)
             if not chunk:
@@ -97,7 +99,7 @@ class Worker:
 
 
 class Pool:
-    """Workers, each a process of the Python `program`, asked from any thread."""
+    """Processes of the Python `program`, which any thread may ask."""
 
     def __init__(self, program: str = "from rewards.verifier.pool import work; work()") -> None:
         self.program = program
@@ -107,35 +109,38 @@ class Pool:
         self._closed = False
 
     def ask(self, request: dict, timeout: float) -> dict | None:
-        """A worker's reply to `request`, or None if none came within `timeout` seconds of its
-        processor time."""
-        left, unstarted, asked = _WALL * timeout, 0, time.monotonic()
-        while left > 0:
-            worker = self._take()
+        """Return a worker's reply to `request`, or None if none came within `timeout` seconds of
+        its processor time.
+
+        Raises:
+            RuntimeError: no worker starts.
+        """
+        patience = _WALL * timeout
+        failed_starts = 0
+        start_deadline = time.monotonic() + _START_ATTEMPTS * _START_LIMIT
+        while patience > 0:
+            worker = self._borrow()
             try:
                 if not worker.wait_until_ready():
-                    # else it was killed, and the next may not be
-                    unstarted += worker.process.returncode >= 0
-                    if (
-                        unstarted == _START_ATTEMPTS
-                        or time.monotonic() - asked > _START_ATTEMPTS * _START_LIMIT
-                    ):
+                    if worker.process.returncode >= 0:  # else a signal ended it
+                        failed_starts += 1
+                    if failed_starts == _START_ATTEMPTS or time.monotonic() > start_deadline:
                         raise RuntimeError(
                             f"no verifier worker could be started with {sys.executable} in {_ROOT}"
                         )
                     continue
-                started = time.monotonic()
-                reply = worker.ask(request, timeout, left)
+                start = time.monotonic()
+                reply = worker.ask(request, timeout, patience)
             finally:
                 self._give_back(worker)
             if reply is not None or worker.process.returncode == -signal.SIGVTALRM:
                 return reply
-            # what is left means that it was killed from outside: ask another
-            left -= time.monotonic() - started
+            # The worker was killed from outside: ask another.
+            patience -= time.monotonic() - start
         return None
 
     def ask_all(self, requests: list[dict], timeout: float) -> list[dict | None]:
-        """`ask` for each request, as many at a time as there are workers."""
+        """Return the replies to all requests, as many at a time as there are workers."""
         if len(requests) < 2:
             return [self.ask(request, timeout) for request in requests]
         with ThreadPoolExecutor(_WORKERS) as threads:
@@ -147,14 +152,18 @@ class Pool:
             while not self._closed and len(self.workers) < _WORKERS:
                 self._start()
 
-    def _take(self) -> Worker:
+    def _borrow(self) -> Worker:
+        """Wait for an idle worker and take it, a ready one first."""
         with self._changed:
             self.start()
             while not self._idle and not self._closed:
                 self._changed.wait()
             if self._closed:
                 raise RuntimeError("the verifier's workers are closed")
-            return self._idle.pop(next((n for n, w in enumerate(self._idle) if w.ready), 0))
+            ready = [worker for worker in self._idle if worker.ready]
+            worker = ready[0] if ready else self._idle[0]
+            self._idle.remove(worker)
+            return worker
 
     def _start(self) -> None:
         worker = Worker(self.program)
@@ -168,7 +177,7 @@ class Pool:
             else:
                 self.workers.remove(worker)
                 if not self._closed:
-                    self._start()  # it gets ready while the others judge
+                    self._start()  # it gets ready while other workers judge
             self._changed.notify()
 
     def close(self) -> None:
@@ -184,24 +193,24 @@ POOL = Pool()
 atexit.register(lambda: POOL.close())
 
 
-def _forget() -> None:
-    """A forked child must not write into its parent's pipes."""
+def _forget_workers() -> None:
+    """Give a forked child a pool of its own, as it must not write into its parent's pipes."""
     global POOL
     POOL = Pool()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_forget_workers)
 
 
 # ---- in a worker's process
 
 
 class _TooLong(BaseException):
-    """Not an Exception, so that no `except Exception` of a library swallows it."""
+    """Most of the time is used; no Exception, so that no `except Exception` swallows it."""
 
 
 def work() -> None:
-    """A worker: load the algebra, then answer requests."""
+    """Load the algebra, then answer requests as a worker."""
     from rewards.verifier.algebra import equal
 
     # the first parse builds the grammar's tables: not on a judgement's time
@@ -234,14 +243,14 @@ def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str
 
 
 def _answer(request: dict, compare) -> dict:
-    """The reply, which is {"late": true} once most of its time is used up; all of it ends the
+    """Return the reply, or {"late": true} once most of the time is used; all of it ends the
     process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + request["timeout"]) + 2
-    # the last resort, if it is the system's
+    # This ends the worker if the time is the system's.
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
     try:
-        # no handler: its signal ends the process
+        # SIGVTALRM has no handler and ends the process.
         signal.setitimer(signal.ITIMER_VIRTUAL, request["timeout"])
         signal.setitimer(signal.ITIMER_PROF, request["timeout"] * _SOFT)
         try:

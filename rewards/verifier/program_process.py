@@ -1,9 +1,9 @@
-"""The process in which one stranger's program runs. It can compute and write to its pipe, and
+"""The process in which the program of a response runs. It can compute and write to its pipe, and
 nothing else.
 
 `rewards.verifier.checks` starts this file as `python -I -S -B` for each program, and sends the job
-on standard input: the source, the function, the arguments and the limits, never the results that
-are expected. The file imports nothing of the project. Before the source is compiled, a seccomp
+on standard input: the source, the function, the arguments and the limits, never the expected
+results. The file imports nothing of the project. Before the source is compiled, a seccomp
 filter (linux/seccomp.h, `man 2 seccomp`) leaves the process the system calls that computing needs.
 All others fail with EPERM: to open a file, to start a process or a thread, to connect, to signal,
 to wait, to set a handler or a timer. Nothing can take the filter away again, and it needs no
@@ -20,36 +20,15 @@ import struct
 import sys
 
 # Modules of the standard library that a program may import. Those that its source mentions are
-# imported beforehand, as afterwards no file can be opened; `_strptime` and `heapq` are what
+# imported beforehand, as afterwards no file can be opened; so are `_strptime` and `heapq`, which
 # `datetime` and `collections` import when used.
-_MODULES = {
-    *(
-        "abc",
-        "bisect",
-        "calendar",
-        "cmath",
-        "collections",
-        "copy",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "enum",
-    ),
-    *(
-        "fractions",
-        "functools",
-        "heapq",
-        "itertools",
-        "json",
-        "math",
-        "numbers",
-        "operator",
-        "random",
-        "re",
-    ),
-    *("statistics", "string", "textwrap", "time", "typing", "unicodedata"),
-}
-_LATE = {"datetime": "_strptime", "collections": "heapq"}
+_MODULE_NAMES = """
+    abc bisect calendar cmath collections copy dataclasses datetime decimal enum fractions functools
+    heapq itertools json math numbers operator random re statistics string textwrap time typing
+    unicodedata
+"""
+_MODULES = frozenset(_MODULE_NAMES.split())
+_IMPORTED_BY = {"datetime": "_strptime", "collections": "heapq"}
 
 # AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 of linux/audit.h.
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -68,30 +47,32 @@ _ALLOWED = {
     "exit": (60, 93),
     "exit_group": (231, 94),
 }
-_LOAD, _IF_EQUAL, _RETURN = (
-    0x20,
-    0x15,
-    0x06,
-)  # linux/bpf_common.h: BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JEQ, BPF_RET
-_ALLOW, _KILL, _REFUSE = (
-    0x7FFF0000,
-    0x80000000,
-    0x00050001,
-)  # SECCOMP_RET_…; the last with errno 1, EPERM
-_NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # linux/prctl.h
+# linux/bpf_common.h
+_LOAD = 0x20  # BPF_LD|BPF_W|BPF_ABS
+_IF_EQUAL = 0x15  # BPF_JMP|BPF_JEQ
+_RETURN = 0x06  # BPF_RET
+# linux/seccomp.h: SECCOMP_RET_…
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_REFUSE = 0x00050001  # with errno 1, EPERM
+# linux/prctl.h: PR_…
+_NO_NEW_PRIVS = 38
+_SECCOMP = 22
+_FILTER = 2  # SECCOMP_MODE_FILTER
 
 
 def main() -> None:
-    """Do the job on standard input: write `held` and a line of JSON, or a line that says why it was
-    not done."""
+    """Do the job on standard input: write `held` and a line of JSON, or a line with the reason why
+    it was not done."""
     job = json.loads(sys.stdin.buffer.read())
-    pipe, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
+    pipe = os.dup(1)
+    null_device = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    os.close(nothing)
+        os.dup2(null_device, descriptor)
+    os.close(null_device)
     for name in sorted(_MODULES & set(re.findall(r"\w+", job["source"]))):
         __import__(name)
-        __import__(_LATE.get(name, name))
+        __import__(_IMPORTED_BY.get(name, name))
     try:
         _set_limits(job["seconds"], job["memory_mib"])
         _allow_only_computing()
@@ -104,16 +85,17 @@ def main() -> None:
 
 
 def _set_limits(seconds: float, memory_mib: int) -> None:
-    """Limits in processor time, so that a busy machine makes no program wrong, and in MiB of
-    address space."""
-    cpu = int(seconds) + 2
+    """Limit the processor time, so that a busy machine makes no program false, and the address
+    space."""
     limits = {
         resource.RLIMIT_AS: memory_mib << 20,
-        resource.RLIMIT_CPU: cpu,
+        resource.RLIMIT_CPU: int(seconds) + 2,
         resource.RLIMIT_CORE: 0,
+        # The filter refuses these as well: the two do not share a mistake.
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_NOFILE: 0,
+        resource.RLIMIT_NPROC: 0,
     }
-    # The filter refuses what these limit as well: the two do not share a mistake.
-    limits |= {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: 0, resource.RLIMIT_NPROC: 0}
     for limit, value in limits.items():
         resource.setrlimit(limit, (value, value))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process
@@ -121,15 +103,18 @@ def _set_limits(seconds: float, memory_mib: int) -> None:
 
 
 def _allow_only_computing() -> None:
-    """Raises OSError where the kernel does not take the filter, or takes it and does not follow
-    it."""
+    """Set the filter.
+
+    Raises:
+        OSError: the kernel does not take the filter, or takes it and does not follow it.
+    """
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(f"no filter is written for {machine}, only for {' and '.join(_MACHINES)}")
     column = list(_MACHINES).index(machine)
     numbers = [call[column] for call in _ALLOWED.values()]
-    # Offsets in struct seccomp_data: the call's number is at 0, the machine at 4. A jump counts the
-    # steps it skips.
+    # Offsets in struct seccomp_data: the call's number is at 0, the machine at 4. A jump has the
+    # number of steps that it skips.
     steps = [
         (_LOAD, 0, 0, 4),
         (_IF_EQUAL, 1, 0, _MACHINES[machine]),
@@ -141,47 +126,44 @@ def _allow_only_computing() -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = struct.pack("HP", len(steps), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
-    for arguments in ((_NO_NEW_PRIVS, 1, 0, 0, 0), (_SECCOMP, _FILTER, program, 0, 0)):
-        words = [
-            each if isinstance(each, bytes) else ctypes.c_ulong(each) for each in arguments[1:]
-        ]
-        if libc.prctl(arguments[0], *words):
-            raise OSError(f"the kernel takes no seccomp filter ({os.strerror(ctypes.get_errno())})")
-    for forbidden in (
-        lambda: os.open("/", os.O_RDONLY),
-        lambda: os.kill(0, 0),
-    ):  # signal 0 only asks
+    number = ctypes.c_ulong
+    failed = libc.prctl(_NO_NEW_PRIVS, number(1), number(0), number(0), number(0))
+    if failed or libc.prctl(_SECCOMP, number(_FILTER), program, number(0), number(0)):
+        raise OSError(f"the kernel takes no seccomp filter ({os.strerror(ctypes.get_errno())})")
+    # Signal 0 only checks that a signal is allowed.
+    for forbidden_call in (lambda: os.open("/", os.O_RDONLY), lambda: os.kill(0, 0)):
         try:
-            forbidden()
+            forbidden_call()
         except PermissionError:
             continue
         raise OSError("the kernel does not follow the seccomp filter")
 
 
 def _run(source: str, function: str, arguments: list[list]) -> str:
-    """`{"results": […], "error": …}`: what the function returned, up to the first call that failed,
-    and why."""
-    results, error = [], None
-    failed = "did not load:"
+    """Return `{"results": […], "error": …}`: the results up to the first call that failed, and the
+    failure."""
+    results = []
+    error = None
+    failure = "did not load:"
     try:
         names = {"__name__": "program"}
         exec(compile(source, "program", "exec"), names)
-        failed = f"has no function {function}:"
-        call, failed = names[function], "raised"
-        for each in arguments:
-            # Written down at once: what it returns may change with the next call.
-            results.append(json.dumps(call(*each), allow_nan=False, separators=(",", ":")))
-    except (
-        BaseException
-    ) as failure:  # SystemExit and KeyboardInterrupt too: it is the program that raises them
-        error = f"{failed} {type(failure).__name__}"
+        failure = f"has no function {function}:"
+        call = names[function]
+        failure = "raised"
+        for values in arguments:
+            # A result is written at once: the next call may change it.
+            results.append(json.dumps(call(*values), allow_nan=False, separators=(",", ":")))
+    # SystemExit and KeyboardInterrupt too: it is the program that raises them.
+    except BaseException as exception:
+        error = f"{failure} {type(exception).__name__}"
     return f'{{"results": [{",".join(results)}], "error": {json.dumps(error)}}}'
 
 
 def _send(pipe: int, text: str) -> None:
-    left = text.encode()
-    while left:
-        left = left[os.write(pipe, left) :]
+    unsent = text.encode()
+    while unsent:
+        unsent = unsent[os.write(pipe, unsent) :]
 
 
 if __name__ == "__main__":
