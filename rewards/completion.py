@@ -1,4 +1,4 @@
-"""What a completion and a prompt say: TRL passes each as a string or as a list of messages."""
+"""The texts of completions and prompts, which TRL passes as strings or as lists of messages."""
 
 from rewards.verifier.extract import last_turn
 
@@ -6,43 +6,43 @@ Messages = list[dict[str, str]]
 
 
 def content(completion: str | Messages) -> str:
-    """What the model itself wrote, calls as code: the messages of a tool between its turns are not
-    its text."""
-    calls = [
-        [f"\n```\n{call}\n```\n" for call in each.get("tool_calls") or []]
-        for each in _own(completion)
-    ]
-    return "".join(
-        _text(each) + "".join(of) for each, of in zip(_own(completion), calls, strict=True)
-    )
+    """Return the text that the model wrote, tool calls as code; the messages of tools between its
+    turns are not its text."""
+    text = ""
+    for message in _assistant_messages(completion):
+        text += _text(message)
+        for call in message.get("tool_calls") or []:
+            text += f"\n```\n{call}\n```\n"
+    return text
 
 
-def answered(completion: str | Messages) -> str:
-    """What is judged of a completion: the model's last turn, see `last_turn`."""
-    return last_turn(list(map(_text, _own(completion))))
+def judged_text(completion: str | Messages) -> str:
+    """Return the text of a completion that is judged: the model's last turn, see `last_turn`."""
+    return last_turn(list(map(_text, _assistant_messages(completion))))
 
 
-def _own(completion: str | Messages) -> Messages:
+def _assistant_messages(completion: str | Messages) -> Messages:
     messages = [{"content": completion}] if isinstance(completion, str) else completion
-    return [each for each in messages if each.get("role", "assistant") == "assistant"]
+    return [message for message in messages if message.get("role", "assistant") == "assistant"]
 
 
 def question(prompt: str | Messages) -> str:
-    """The last user message, or the whole of a plain prompt."""
+    """Return the last user message, or all of a plain prompt."""
     if isinstance(prompt, str):
         return prompt
-    return next(
-        (_text(message) for message in reversed(prompt) if message.get("role") == "user"), ""
-    )
+    for message in reversed(prompt):
+        if message.get("role") == "user":
+            return _text(message)
+    return ""
 
 
 def instructions(prompt: str | Messages) -> str:
-    """Everything the prompt says, whoever says it."""
+    """Return the text of all messages of a prompt."""
     return prompt if isinstance(prompt, str) else "\n".join(map(_text, prompt))
 
 
 def _text(message: dict) -> str:
-    """The text of a message; "" for one that has none (a call of a tool) or has parts instead
+    """Return the text of a message; "" if it has none (a call of a tool) or has parts instead
     (images)."""
     text = message.get("content")
     return text if isinstance(text, str) else ""

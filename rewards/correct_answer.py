@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rewards.completion import Messages, answered, question
+from rewards.completion import Messages, judged_text, question
 from rewards.verifier import judge_all, prepare
 
 
@@ -16,23 +16,24 @@ def correct_answer(
     log_metric: Callable[[str, float], None] | None = None,
     **columns: list,
 ) -> list[float | None]:
-    """1.0 for a right answer, 0.0 for a wrong one, None (which TRL skips) if there is no gold to
-    judge by.
+    """Return 1.0 for a right answer, 0.0 for a false one, None (which TRL skips) without a gold.
 
-    `solution` holds the golds as the data set has them; where a row has a `check` (data/gold.py),
-    that decides. One that runs programs needs `run_programs`. The question is the `problem` column,
+    `solution` has the golds as in the data set; where a row has a `check` (data/gold.py), the check
+    decides. A check that runs programs needs `run_programs`. The question is the `problem` column,
     or without one the last user message of the prompt. Logs `verifier/timeouts`, the number of
     answers whose judging was cut off.
     """
-    questions = columns.get("problem") or [question(p) for p in prompts or [""] * len(completions)]
-    texts = [answered(c) for c in completions]
-    questions, checks = [each or None for each in questions], columns.get("check")
+    texts = list(map(judged_text, completions))
+    problems = columns.get("problem") or map(question, prompts or [""] * len(completions))
+    questions = [problem or None for problem in problems]
+    checks = columns.get("check")
     verdicts = judge_all(
         texts, solution, questions, checks, strict=strict, run_programs=run_programs
     )
     if log_metric is not None:
-        log_metric("verifier/timeouts", float(sum(v.timed_out for v in verdicts)))
-    return [None if v.right is None else float(v.right) for v in verdicts]
+        timeouts = [verdict for verdict in verdicts if verdict.timed_out]
+        log_metric("verifier/timeouts", float(len(timeouts)))
+    return [None if verdict.right is None else float(verdict.right) for verdict in verdicts]
 
 
 correct_answer.prepare = prepare

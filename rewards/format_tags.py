@@ -1,7 +1,6 @@
-"""Rewards for the form `<think>...</think> <answer>...</answer>`, whole or in part."""
+"""Rewards for the form `<think>...</think> <answer>...</answer>`, complete or in part."""
 
 import re
-from itertools import repeat
 
 from rewards.completion import Messages, content
 
@@ -19,68 +18,74 @@ _SPLIT = re.compile(f"({_TAG})")
 def format_tags(
     completions: list[str | Messages], think_opened: list[bool] | None = None, **columns: object
 ) -> list[float]:
-    """1.0 for a completion that is exactly a thought and then an answer, each in its tags; else
-    0.0. The form is that of DeepSeek-R1 (arXiv:2501.12948, section 2.2.2).
+    """Return 1.0 for a completion that is exactly a thought and then an answer, both in their tags;
+    else 0.0. The form is DeepSeek-R1's (arXiv:2501.12948, section 2.2.2).
 
-    Each tag must appear once and in order, neither part may be empty, and only whitespace may
-    surround them. `think_opened` says for each row whether its prompt already ends in `<think>`;
-    the completion then lacks that tag.
+    Every tag must appear once and in order, neither part may be empty, and only whitespace may
+    surround them. `think_opened` is true for a row whose prompt already ends in `<think>`; its
+    completion lacks that tag.
     """
-    return [float(_has_form(text)) for text in _whole(completions, think_opened)]
+    return [float(_has_form(text)) for text in _tagged_texts(completions, think_opened)]
 
 
 def tag_count(
     completions: list[str | Messages], think_opened: list[bool] | None = None, **columns: object
 ) -> list[float]:
-    """A quarter for each of the four tags that is in its place, 0.0 to 1.0; 1.0 is exactly what
-    `format_tags` accepts.
+    """Return a quarter for every tag of the four that is in its place, 0.0 to 1.0; 1.0 is exactly
+    the form that `format_tags` accepts.
 
-    Use it for a policy that gets the whole form right so seldom that `format_tags` teaches nothing.
-    A tag counts when it appears once, in order, and separates what it should: `<think>` opens the
-    completion, `<answer>` directly follows `</think>` (where there is one), neither part is empty,
-    and `</answer>` closes the completion. Repeated tags earn nothing.
+    Use it for a policy that gets the complete form right so seldom that `format_tags` teaches
+    nothing. A tag counts when it appears once, in order, and separates its parts: `<think>` opens
+    the completion, `<answer>` directly follows `</think>` (where there is one), neither part is
+    empty, and `</answer>` closes the completion. Repeated tags earn nothing.
     """
-    return [_working_tags(text) / 4 for text in _whole(completions, think_opened)]
+    return [_working_tags(text) / 4 for text in _tagged_texts(completions, think_opened)]
 
 
-def _whole(completions: list[str | Messages], think_opened: list[bool] | None) -> list[str]:
-    """The texts with the `<think>` that the prompt wrote for them."""
-    opened = repeat(False, len(completions)) if think_opened is None else think_opened
-    return [
-        "<think>" * bool(by_prompt) + content(c)
-        for c, by_prompt in zip(completions, opened, strict=True)
-    ]
+def _tagged_texts(completions: list[str | Messages], think_opened: list[bool] | None) -> list[str]:
+    """Return the texts, with the `<think>` that the prompt wrote for them."""
+    texts = list(map(content, completions))
+    if think_opened is None:
+        return texts
+    rows = zip(texts, think_opened, strict=True)
+    return [f"<think>{text}" if is_opened else text for text, is_opened in rows]
 
 
 def _has_form(text: str) -> bool:
     form = _FORM.fullmatch(text)
-    return form is not None and _says_something(form[1]) and _says_something(form[2])
+    return form is not None and _is_visible(form[1]) and _is_visible(form[2])
 
 
-def _says_something(text: str) -> bool:
-    """Whether the text has a visible character; the zero-width space, which `strip` keeps, is
-    none."""
+def _is_visible(text: str) -> bool:
+    """Whether the text has a visible character, which the zero-width space is not (`strip` does not
+    remove it)."""
     return any(char.isprintable() and not char.isspace() for char in text)
 
 
 def _working_tags(text: str) -> int:
+    """Count the tags in their places."""
     pieces = _SPLIT.split(text)
-    texts, tags = pieces[::2], pieces[1::2]
-    if len(tags) > 2 * len(TAGS) or not set(tags) <= set(
-        TAGS
-    ):  # Stuffed, or misspelt: nothing is in its place.
-        return 0
+    texts = pieces[::2]
+    tags = pieces[1::2]
+    if len(tags) > 2 * len(TAGS) or not set(tags) <= set(TAGS):
+        return 0  # Stuffed, or misspelt: nothing is in its place.
     ranks = [TAGS.index(tag) for tag in tags]
     count = 0
     for i, rank in enumerate(ranks):
-        before, after = texts[i], texts[i + 1]
-        after_thought = ranks[i - 1 : i] == [1]
         in_order = all(r < rank for r in ranks[:i]) and all(r > rank for r in ranks[i + 1 :])
-        works = (
-            not before.strip() and _says_something(after),
-            _says_something(before),
-            _says_something(after) and not (after_thought and before.strip()),
-            _says_something(before) and not after.strip(),
-        )[rank]
-        count += in_order and works
+        if in_order and _separates(tags[i], texts[i], texts[i + 1], tags[i - 1] if i else ""):
+            count += 1
     return count
+
+
+def _separates(tag: str, before: str, after: str, tag_before: str) -> bool:
+    """Whether the texts around a tag are those that it should separate."""
+    match tag:
+        case "<think>":
+            return not before.strip() and _is_visible(after)
+        case "</think>":
+            return _is_visible(before)
+        case "<answer>":
+            return _is_visible(after) and not (tag_before == "</think>" and before.strip())
+        case _:
+            return _is_visible(before) and not after.strip()

@@ -152,32 +152,38 @@ _FEWEST = 5  # Words; with fewer a name or a unit would decide.
 
 
 def script_of(language: str) -> str:
-    """The script `language` (ISO 639-1) is written in; `ja` stands under kana though it needs han
-    as well."""
-    if script := _SCRIPT_OF.get(language):
-        return script
+    """Return the script of `language` (ISO 639-1); for `ja` kana, though it needs han as well.
+
+    Raises:
+        ValueError: the language has no rules.
+    """
+    if language in _SCRIPT_OF:
+        return _SCRIPT_OF[language]
     if language in LATIN_LANGUAGES:
         return "latin"
-    known = " ".join(sorted({*_SCRIPT_OF, *LATIN_LANGUAGES}))
-    raise ValueError(f"language {language!r} is not one of the ISO 639-1 codes known here: {known}")
+    languages = " ".join(sorted({*_SCRIPT_OF, *LATIN_LANGUAGES}))
+    raise ValueError(
+        f"language {language!r} is not one of the ISO 639-1 codes known here: {languages}"
+    )
 
 
 def sentences(text: str) -> list[list[Word]]:
-    """The words of every sentence outside maths and code, less single letters and symbols."""
-    return [
-        words for s in _SENTENCE.split(_NOT_PROSE.sub(_other_letters, text)) if (words := _words(s))
-    ]
+    """Return the words of every sentence outside maths and code, without single letters and
+    symbols."""
+    prose = _NOT_PROSE.sub(_other_letters, text)
+    return list(filter(None, map(_words, _SENTENCE.split(prose))))
 
 
 def _words(sentence: str) -> list[Word]:
     if sentence.isascii():  # The same in a third of the time.
         return [("latin", word) for word in _LATIN_WORD.findall(sentence) if word not in _SYMBOLS]
-    return [(m.lastgroup, m[0]) for m in _WORD.finditer(sentence) if m[0] not in _SYMBOLS]
+    matches = _WORD.finditer(sentence)
+    return [(match.lastgroup, match[0]) for match in matches if match[0] not in _SYMBOLS]
 
 
 def _other_letters(span: re.Match) -> str:
-    """Latin and Greek letters in maths and code are symbols; a letter of any other script there is
-    still language."""
+    """Remove the Latin and Greek letters of maths and code, which are symbols; letters of other
+    scripts are still language."""
     return " " if span[0].isascii() else _SYMBOL_LETTERS.sub(" ", span[0])
 
 
@@ -187,22 +193,24 @@ def weight(word: Word) -> float:
 
 
 def without_names(words: list[Word]) -> list[Word]:
-    """`words` less the capitalised ones, unless more stand in a row than a name has: capitals are
-    no disguise."""
-    kept, run = [], []
+    """Return `words` without the capitalised ones, unless more stand in a row than a name has:
+    capitals are no disguise."""
+    prose = []
+    capitalised = []
     for word in [*words, ("", "")]:
         if word[0] in CASED and not word[1].islower():
-            run.append(word)
+            capitalised.append(word)
             continue
-        kept += run if len(run) > _MAX_NAME else []
-        kept.append(word)
-        run = []
-    return kept[:-1]
+        if len(capitalised) > _MAX_NAME:
+            prose += capitalised
+        prose.append(word)
+        capitalised = []
+    return prose[:-1]
 
 
 def is_japanese(words: list[Word]) -> bool | None:
-    """Whether the han letters of a sentence are Japanese (there is kana among them), or None if
-    that is anyone's guess.
+    """Return whether the han letters of a sentence are Japanese (there is kana among them), or None
+    if nobody can tell.
 
     A headline such as 計算結果 is good Japanese and nearly good Chinese.
     """
@@ -214,58 +222,62 @@ def is_japanese(words: list[Word]) -> bool | None:
 
 
 def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
-    """Of Latin-script `words` of a sentence: how many are in `language`, how many in another, which
-    are undecided.
+    """Return how many Latin-script `words` of a sentence are in `language`, how many are in another
+    language, and the undecided words.
 
-    A function word of this language alone, or of others alone, claims the words up to the next one
-    of the other side.
+    A function word of this language alone, or of other languages alone, claims the words up to the
+    next function word of the opposite side.
     """
     lowered = [word.lower() for word in words]
     sides = _sides(language)
     marks = [sides.get(word) for word in lowered]
     distinct = set(lowered)
-    # A word that other languages have as well is half the evidence.
-    support = sum(
-        1.0 if sides.get(word) else 0.5 for word in distinct & _LISTS.get(language, frozenset())
-    )
+    support = 0.0
+    for word in distinct & _LISTS.get(language, frozenset()):
+        # A word that other languages have as well is half the evidence.
+        support += 1.0 if sides.get(word) else 0.5
     against = marks.count(False)
     if against == 1 and support > 1:  # One word of many may be a homograph.
-        marks, against = [mark or None for mark in marks], 0
+        marks = [mark or None for mark in marks]
+        against = 0
     if not against and support * _MIN_MARKS >= len(distinct):
         return len(words), 0, []
     if not against or (against + support) * _MIN_MARKS < len(distinct):
-        # A name would be taken for a word of its own language.
-        plain = [word for word in words if word.islower()]
-        verdict = speaks(plain, language)
-        return (
-            (0, 0, plain)
-            if verdict is None
-            else (len(words), 0, [])
-            if verdict
-            else (0, len(words), [])
-        )
-    claimed, own = next(mark for mark in marks if mark is not None), 0
+        return _detect(words, language)
+    claimed_by_language = next(mark for mark in marks if mark is not None)
+    count = 0
     for mark in marks:
-        claimed = claimed if mark is None else mark
-        own += claimed
-    return own, len(words) - own, []
+        if mark is not None:
+            claimed_by_language = mark
+        if claimed_by_language:
+            count += 1
+    return count, len(words) - count, []
+
+
+def _detect(words: list[str], language: str) -> tuple[int, int, list[str]]:
+    """Return the same by py3langid, which takes the sentence for one language."""
+    # It would take a name for a word of the name's language.
+    plain = [word for word in words if word.islower()]
+    is_in_language = is_language(plain, language)
+    if is_in_language is None:
+        return 0, 0, plain
+    return (len(words), 0, []) if is_in_language else (0, len(words), [])
 
 
 @cache
 def _sides(language: str) -> dict[str, bool]:
-    """Function words of `language` alone (True) and of others alone (False); none where it has no
-    list itself."""
+    """Return the function words of `language` alone (True) and of other languages alone (False);
+    none if `language` has no list."""
     if language not in _LISTS:
         return {}
-    others = frozenset().union(*(words for name, words in _LISTS.items() if name != language))
-    return dict.fromkeys(_LISTS[language] - others, True) | dict.fromkeys(
-        others - _LISTS[language], False
-    )
+    foreign = frozenset().union(*(words for name, words in _LISTS.items() if name != language))
+    sides = dict.fromkeys(_LISTS[language] - foreign, True)
+    return sides | dict.fromkeys(foreign - _LISTS[language], False)
 
 
-def speaks(words: list[str], language: str) -> bool | None:
-    """Whether py3langid takes Latin-script `words` for `language`; in doubt yes, and None for too
-    few words to ask."""
+def is_language(words: list[str], language: str) -> bool | None:
+    """Return whether py3langid takes Latin-script `words` for `language`; in doubt yes, and None
+    for too few words."""
     distinct = list(dict.fromkeys(words))
     if len(distinct) < _MIN_WORDS:
         return None
@@ -276,8 +288,8 @@ def speaks(words: list[str], language: str) -> bool | None:
 
 @lru_cache(maxsize=4096)
 def language_of(text: str) -> str | None:
-    """The ISO 639-1 code of the language most of `text` is in, or None if it holds too few words to
-    tell."""
+    """Return the ISO 639-1 code of the language of most of `text`, or None if it has too few
+    words."""
     by_script: Counter[str] = Counter()
     words = [word for sentence in sentences(text) for word in sentence]
     for word in words:
@@ -290,11 +302,12 @@ def language_of(text: str) -> str | None:
     if script != "latin":
         return _BY_SCRIPT[script].split()[0]
     latin = [letters for script, letters in words if script == "latin"]
-    votes = Counter(
-        {name: sum(word.lower() in known for word in latin) for name, known in _LISTS.items()}
-    )
-    (first, n), (_, m) = votes.most_common(2)
-    if n > m and n * _MIN_MARKS >= len(latin):
+    lowered = [word.lower() for word in latin]
+    votes: Counter[str] = Counter()
+    for name, function_words in _LISTS.items():
+        votes[name] = len([word for word in lowered if word in function_words])
+    (first, first_votes), (_, second_votes) = votes.most_common(2)
+    if first_votes > second_votes and first_votes * _MIN_MARKS >= len(latin):
         return first
     plain = [word for word in latin if word.islower()]
     if len(plain) < _MIN_WORDS:
@@ -305,17 +318,17 @@ def language_of(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _confidences(text: str) -> dict[str, float]:
-    """How sure py3langid is of each Latin-script language, best first."""
-    # It knows Bokmål as Norwegian.
-    return {
-        "nb" if language == "no" else language: sure for language, sure in _detector().rank(text)
-    }
+    """Return py3langid's confidences in the Latin-script languages, best first."""
+    confidences = {}
+    for language, confidence in _detector().rank(text):
+        # It knows Bokmål as Norwegian.
+        confidences["nb" if language == "no" else language] = confidence
+    return confidences
 
 
 @cache
 def _detector():
-    """Naive Bayes on a text's n-grams: 0.6 s to load, and 80 MB. No text of fewer than eight words
-    is asked about."""
+    """Return py3langid's naive Bayes on n-grams: 0.6 s to load, and 80 MB."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -329,43 +342,43 @@ def language_consistency(
     language: list[str | None] | None = None,
     **columns: object,
 ) -> list[float | None]:
-    """The share, 0.0 to 1.0, of the target language's words in the completion's prose (DeepSeek-R1,
-    section 2.3.2).
+    """Return the share, 0.0 to 1.0, of the target language's words in the completion's prose
+    (DeepSeek-R1, section 2.3.2).
 
     The target is the row's `language` (ISO 639-1, such as `en`), or else the language of the
-    prompt's last user message, or if that is bare maths of the whole prompt; None where nothing
-    tells. Maths, LaTeX, code, digits, proper nouns, and what the prompt itself quotes of another
-    script do not count. Fewer than five words are 1.0. A sentence counts once for the target
+    prompt's last user message, or if that is bare maths of the complete prompt; None where neither
+    shows it. Maths, LaTeX, code, digits, proper nouns, and words of other scripts in the prompt do
+    not count. Fewer than five words are 1.0. A sentence counts once for the target
     language however often it is repeated, so that repeating it does not dilute the rest, and every
     time against it.
 
-    The whole completion is read, thought and answer alike. Not seen: Latin-script prose dressed up
-    as code or maths.
+    The complete completion is read, thought and answer alike. Latin-script prose in the form of
+    code or maths is not detected.
     """
     prompts = prompts or [""] * len(completions)
     targets = language or [None] * len(completions)
     rewards = []
-    for completion, prompt, named in zip(completions, prompts, targets, strict=True):
-        asked = language_of(question(prompt)) or language_of(instructions(prompt))
-        target = named.lower().replace("_", "-").split("-")[0] if named else asked
-        quoted = (
-            _foreign_words(question(prompt), target) if target and target == asked else frozenset()
-        )
-        rewards.append(_share(content(completion), target, quoted) if target else None)
+    for completion, prompt, code in zip(completions, prompts, targets, strict=True):
+        language_of_prompt = language_of(question(prompt)) or language_of(instructions(prompt))
+        target = code.lower().replace("_", "-").split("-")[0] if code else language_of_prompt
+        if not target:
+            rewards.append(None)
+            continue
+        is_prompt_language = target == language_of_prompt
+        quoted = _foreign_words(question(prompt), target) if is_prompt_language else frozenset()
+        rewards.append(_share(content(completion), target, quoted))
     return rewards
 
 
 @lru_cache(maxsize=4096)
 def _foreign_words(prompt: str, language: str) -> frozenset[str]:
-    """Words of other scripts in a prompt of `language`: names and units that an answer has to
-    repeat."""
-    own = _scripts(language)
-    return frozenset(
-        letters.lower()
-        for words in sentences(prompt)
-        for script, letters in words
-        if script not in own
-    )
+    """Return the words of other scripts in a prompt of `language`: names and units that an answer
+    has to repeat."""
+    scripts = _scripts(language)
+    foreign = set()
+    for words in sentences(prompt):
+        foreign.update(letters.lower() for script, letters in words if script not in scripts)
+    return frozenset(foreign)
 
 
 def _scripts(language: str) -> set[str]:
@@ -373,38 +386,46 @@ def _scripts(language: str) -> set[str]:
 
 
 def _share(text: str, language: str, quoted: frozenset[str]) -> float:
-    own = foreign = 0.0
+    native = foreign = 0.0
     undecided: list[str] = []
-    seen: set[tuple[Word, ...]] = set()
+    counted: set[tuple[Word, ...]] = set()
     for words in sentences(text):
-        mine, others, unsure = _count(words, language, quoted)
-        own += 0 if tuple(words) in seen else mine
-        foreign += others
-        undecided += unsure
-        seen.add(tuple(words))
-    verdict = speaks(undecided, language)
-    own += len(undecided) if verdict else 0
-    foreign += len(undecided) if verdict is False else 0
+        native_words, foreign_words, undecided_words = _weigh(words, language, quoted)
+        if tuple(words) not in counted:
+            native += native_words
+        counted.add(tuple(words))
+        foreign += foreign_words
+        undecided += undecided_words
+    is_in_language = is_language(undecided, language)
+    if is_in_language:
+        native += len(undecided)
+    elif is_in_language is False:
+        foreign += len(undecided)
+    if native + foreign < _FEWEST:
+        return 1.0
     # In steps of 1/256 a group of equal shares has an exact mean in float32, hence no spurious
     # advantage.
-    return round(256 * own / (own + foreign)) / 256 if own + foreign >= _FEWEST else 1.0
+    return round(256 * native / (native + foreign)) / 256
 
 
-def _count(
+def _weigh(
     words: list[Word], language: str, quoted: frozenset[str]
 ) -> tuple[float, float, list[str]]:
-    """Weights of a sentence's words in `language` and in others, and its undecided words."""
+    """Return the weights of a sentence's words in `language` and in other languages, and its
+    undecided words."""
     scripts = _scripts(language)
-    own = [word for word in words if word[0] in scripts]
+    native_words = [word for word in words if word[0] in scripts]
     foreign = 0.0
-    if len(own) < len(words):
-        strange = [word for word in without_names(words) if word[0] not in scripts]
-        foreign = sum(weight(word) for word in strange if word[1].lower() not in quoted)
+    if len(native_words) < len(words):
+        for script, letters in without_names(words):
+            if script not in scripts and letters.lower() not in quoted:
+                foreign += weight((script, letters))
     if scripts == {"latin"}:
-        mine, others, unsure = words_in([letters for _, letters in own], language)
-        return mine, foreign + others, unsure
-    mine = sum(weight(word) for word in own)
+        letters = [letters for _, letters in native_words]
+        native, foreign_count, undecided = words_in(letters, language)
+        return native, foreign + foreign_count, undecided
+    native = sum(map(weight, native_words))
     # Chinese is not Japanese, though both are written in han.
-    if own and language in {"ja", "zh"} and is_japanese(words) is (language == "zh"):
-        return 0.0, foreign + mine, []
-    return mine, foreign, []
+    if native_words and language in {"ja", "zh"} and is_japanese(words) is (language == "zh"):
+        return 0.0, foreign + native, []
+    return native, foreign, []

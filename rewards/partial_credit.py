@@ -1,11 +1,11 @@
-"""A graded reward, and an example of how to write one: a question with several answers earns credit
-for each."""
+"""A graded reward, and an example to copy: every answer of a question with several earns
+credit."""
 
 import re
 from fractions import Fraction
 
 from data.gold import boxed, gold_answer
-from rewards.completion import Messages, answered
+from rewards.completion import Messages, judged_text
 
 _ANSWER = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>\s*\Z", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d{1,30}(?:\.\d{1,30})?(?:/\d{1,30})?")
@@ -15,8 +15,8 @@ _PARTS = re.compile(r",|;|\band\b|\bor\b|\\text\{\s*(?:and|or)\s*\}")
 def partial_credit(
     completions: list[str | Messages], solution: list[str], **columns: object
 ) -> list[float | None]:
-    r"""The share, 0.0 to 1.0, of the gold's values that the answer gives, and 0.0 as soon as one of
-    them is wrong.
+    r"""Return the share, 0.0 to 1.0, of the gold's values that the answer has, and 0.0 as soon as
+    it has another value.
 
     For "find all x" (gold `2, 3`): `2` earns half, `2, 3` earns all and `1, 2, 3` nothing, so
     listing candidates never pays. A gold of one value earns all or nothing: closeness of numbers is
@@ -26,34 +26,33 @@ def partial_credit(
     Limits: it compares numbers and spelling, without algebra, and it pays a policy that is unsure
     of its second root to leave it out. Use it beside `correct_answer`, at a smaller weight.
     """
-    return [
-        _share(answered(c), gold_answer(gold))
-        for c, gold in zip(completions, solution, strict=True)
-    ]
-
-
-def _share(text: str, gold: str | None) -> float | None:
-    wanted = _values(gold or "")
-    if not wanted:
-        return None
-    given = _values(_answer(text))
-    return len(given) / len(wanted) if given <= wanted else 0.0
+    shares = []
+    for completion, gold in zip(completions, solution, strict=True):
+        gold_values = _values(gold_answer(gold) or "")
+        values = _values(_answer(judged_text(completion)))
+        if not gold_values:
+            shares.append(None)
+        else:
+            shares.append(len(values) / len(gold_values) if values <= gold_values else 0.0)
+    return shares
 
 
 def _answer(text: str) -> str:
-    """What the closing answer block says (its box if it has one), or without a block the one box
-    after the thought."""
+    """Return the content of the closing answer block (of its box if it has one), or without a block
+    of the only box after the thought."""
     block = _ANSWER.search(text)
-    said = block[1] if block else text.rpartition("</think>")[2]
-    boxes = set(boxed(said))
-    if len(boxes) > 1 or "<think>" in said:
+    answer = block[1] if block else text.rpartition("</think>")[2]
+    boxes = set(boxed(answer))
+    if len(boxes) > 1 or "<think>" in answer:
         return ""
-    return boxes.pop() if boxes else block[1] if block else ""
+    if boxes:
+        return boxes.pop()
+    return answer if block else ""
 
 
 def _values(text: str) -> frozenset[object]:
-    """`2 and x = 3` as {2, 3}; a bracketed list is one value, because its order or its ends
-    matter."""
+    """Return {2, 3} for `2 and x = 3`; a list in brackets is one value, because its order or its
+    ends matter."""
     text = re.sub(r"\\[,;! ]|\\left|\\right|\\[{}]|\$|(?<=\d),(?=\d{3}(?!\d))", "", text).strip()
     parts = [text] if re.search(r"[(\[]", text) else _PARTS.split(text)
     return frozenset(_value(part) for part in parts if part.strip())
@@ -64,5 +63,6 @@ def _value(part: str) -> object:
     part = re.sub(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}", r"\1/\2", part)
     if not _NUMBER.fullmatch(part):
         return part.casefold()
-    top, _, bottom = part.partition("/")
-    return Fraction(top) / Fraction(bottom or 1) if Fraction(bottom or 1) else part
+    numerator, _, denominator = part.partition("/")
+    divisor = Fraction(denominator or 1)
+    return Fraction(numerator) / divisor if divisor else part

@@ -1,5 +1,5 @@
-"""What a policy may call while it reasons. A tool takes one text and returns one: what went wrong
-too, in words."""
+"""Tools that a policy may call while it reasons. A tool takes a text and returns a text, for an
+error too."""
 
 import re
 from decimal import Decimal
@@ -10,17 +10,18 @@ from rewards.verifier.checks import call_function, plain
 from rewards.verifier.extract import Verdict
 
 _LONGEST = 200  # characters of an expression
-_MOST = 500  # characters of what a program says
+_LONGEST_OUTPUT = 500  # characters of a program
 _DECIMAL = re.compile(r"(\d*)\.(\d+)")
 _PROGRAM = """
 def _run():
-    said = []
-    show = lambda *each, sep=" ", end="\\n", **_: said.append(sep.join(map(str, each)) + end)
+    output = []
+    def _print(*values, sep=" ", end="\\n", **_):
+        output.append(sep.join(map(str, values)) + end)
     try:
-        exec(_CODE, {"print": show})
+        exec(_CODE, {"print": _print})
     except BaseException as error:
-        said.append(f"{type(error).__name__}: {error}")
-    return "".join(said)[:1000]
+        output.append(f"{type(error).__name__}: {error}")
+    return "".join(output)[:1000]
 """
 
 
@@ -31,24 +32,22 @@ def calculator(expression: str) -> str:
     Args:
         expression: Numbers, + - * / and brackets, such as (12+3)*4/5
     """
-    text, found = plain(expression[: _LONGEST + 1]), None
-    if len(text) <= _LONGEST and re.fullmatch(
-        r"[0-9.()+\-*/ ]+", text
-    ):  # decimals as fractions, which are exact
-        found = value_of_numbers(
-            _DECIMAL.sub(lambda d: f"({int(d[1] + d[2])}/{10 ** len(d[2])})", text)
-        )
-    if found is None:
+    text = plain(expression[: _LONGEST + 1])
+    result = None
+    if len(text) <= _LONGEST and re.fullmatch(r"[0-9.()+\-*/ ]+", text):
+        result = value_of_numbers(_DECIMAL.sub(_fraction, text))
+    if result is None:
         return "error: not an expression of numbers, + - * / and brackets that has a value"
-    value = found[0]
+    value = result[0]
+    if value.denominator == 1:
+        return str(value)
     decimal = f"{Decimal(value.numerator) / Decimal(value.denominator):.10g}"
-    return (
-        str(value)
-        if value.denominator == 1
-        else decimal
-        if Fraction(decimal) == value
-        else f"{value} ≈ {decimal}"
-    )
+    return decimal if Fraction(decimal) == value else f"{value} ≈ {decimal}"
+
+
+def _fraction(decimal: re.Match) -> str:
+    """Return a decimal as a fraction, which is exact."""
+    return f"({int(decimal[1] + decimal[2])}/{10 ** len(decimal[2])})"
 
 
 def python(code: str) -> str:
@@ -61,11 +60,11 @@ def python(code: str) -> str:
     reply = call_function(f"_CODE = {code!r}\n{_PROGRAM}", "_run", [[]])
     if isinstance(reply, Verdict):
         return f"error: {reply.reason}"
-    said = f"error: {reply[1]}" if reply[1] else "".join(map(str, reply[0]))
-    said = "".join(
-        each if each.isprintable() or each == "\n" else "?" for each in said[: 2 * _MOST]
-    ).strip()
-    return said[:_MOST] or "no output: print the result"
+    results, error = reply
+    output = f"error: {error}" if error else "".join(map(str, results))
+    characters = output[: 2 * _LONGEST_OUTPUT]
+    printable = [char if char.isprintable() or char == "\n" else "?" for char in characters]
+    return "".join(printable).strip()[:_LONGEST_OUTPUT] or "no output: print the result"
 
 
-TOOLS = {each.__name__: each for each in (calculator, python)}
+TOOLS = {tool.__name__: tool for tool in (calculator, python)}

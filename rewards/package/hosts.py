@@ -1,18 +1,18 @@
-"""The verifier in the form in which each library that trains or evaluates asks for it. None of them
-is imported before its own function is called.
+"""The verifier in the forms of libraries that train or evaluate. A library is imported when its
+function is called.
 
-Where no gold can be read, `correct_answer` says None, which trl leaves out, and the scorer of
-inspect that it is unscored; the others ask for a number, and get 0.0.
+Where no gold can be read, `correct_answer` returns None, which trl leaves out, and the scorer of
+inspect NaN, which is unscored; the remaining libraries need a number, and get 0.0.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewards.completion import Messages, answered, question
-from rewards.correct_answer import (
-    correct_answer,
-)  # a reward of trl.GRPOTrainer, for a data set with a `solution`
+from rewards.completion import Messages, judged_text, question
+
+# a reward of trl.GRPOTrainer, for a data set with a `solution`
+from rewards.correct_answer import correct_answer
 from rewards.verifier import judge
 
 __all__ = [
@@ -26,19 +26,14 @@ __all__ = [
 
 
 async def rubric_function(
-    completion: str | Messages, answer: str, prompt: str | Messages = "", **others: object
+    completion: str | Messages, answer: str, prompt: str | Messages = "", **columns: object
 ) -> float:
     """A function of a `verifiers.Rubric`, in its versions before 0.2."""
-    # In a thread: the other rollouts go on while the algebra takes its time.
-    return float(
-        bool(
-            (
-                await asyncio.to_thread(
-                    judge, answered(completion), answer, question=_asked(prompt)
-                )
-            ).right
-        )
+    # In a thread: other rollouts go on while the algebra takes its time.
+    verdict = await asyncio.to_thread(
+        judge, judged_text(completion), answer, question=question(prompt) or None
     )
+    return float(bool(verdict.right))
 
 
 async def task_reward(task: Any, trace: Any) -> float:
@@ -54,21 +49,19 @@ def compute_score(
     solution_str: str,
     ground_truth: str,
     extra_info: Mapping | None = None,
-    **others: object,
+    **columns: object,
 ) -> float:
-    """A custom reward function of verl; the question is what its own preprocessing puts in
-    `extra_info`."""
-    return float(
-        bool(judge(solution_str, ground_truth, question=(extra_info or {}).get("question")).right)
-    )
+    """A custom reward function of verl, whose preprocessing puts the question in `extra_info`."""
+    verdict = judge(solution_str, ground_truth, question=(extra_info or {}).get("question"))
+    return float(bool(verdict.right))
 
 
 def process_results(
-    doc: Mapping, results: Sequence[str], gold: str = "answer", asked: str = "question"
+    doc: Mapping, results: Sequence[str], gold: str = "answer", question: str = "question"
 ) -> dict:
-    """The metric `correct` of a task of lm-eval; `gold` and `asked` are the columns of the gold and
-    the question."""
-    return {"correct": float(bool(judge(results[0], doc[gold], question=doc.get(asked)).right))}
+    """The metric `correct` of a task of lm-eval; `gold` and `question` are columns of `doc`."""
+    verdict = judge(results[0], doc[gold], question=doc.get(question))
+    return {"correct": float(bool(verdict.right))}
 
 
 def inspect_scorer() -> Any:
@@ -87,7 +80,3 @@ def inspect_scorer() -> Any:
         return score
 
     return correct_answer()
-
-
-def _asked(prompt: str | Messages) -> str | None:
-    return question(prompt) or None

@@ -1,7 +1,6 @@
-"""Builds the package `grpo_verifier` from the files that the recipes use, which are not moved or
-copied for it.
+"""Build the package `grpo_verifier` from the files that the recipes use.
 
-Each gets its place in the one folder of the package, and its imports name it there.
+The files are written to the folder of the package, with the imports that hold there.
 """
 
 import atexit
@@ -16,22 +15,21 @@ from setuptools.command.sdist import sdist
 
 HOUSE = Path(__file__).resolve().parents[2]
 FILES = [*(HOUSE / "rewards/verifier").glob("*.py"), HOUSE / "data/gold.py"]
-FILES += [
-    HOUSE / "rewards" / each for each in ("completion.py", "correct_answer.py", "package/hosts.py")
-]
-OURS = re.compile(r"\b(?:rewards\.verifier|rewards|data)(?=(?:\.\w+)? import\b)")
+FILES += [HOUSE / "rewards/completion.py", HOUSE / "rewards/correct_answer.py"]
+FILES += [HOUSE / "rewards/package/hosts.py"]
+IMPORT = re.compile(r"\b(?:rewards\.verifier|rewards|data)(?=(?:\.\w+)? import\b)")
 
-# Outside the checkout: what an earlier build left in a folder of setuptools would go into the next
-# wheel.
-made = Path(tempfile.mkdtemp())
-atexit.register(shutil.rmtree, made)
-package = made / "grpo_verifier"
-if (archived := Path(__file__).with_name("grpo_verifier")).is_dir():
+# Outside the checkout: the files of an earlier build would go into the next wheel.
+build_folder = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, build_folder)
+package = build_folder / "grpo_verifier"
+archived = Path(__file__).with_name("grpo_verifier")
+if archived.is_dir():
     shutil.copytree(archived, package)
 else:
     package.mkdir()
     for file in FILES:
-        text = OURS.sub("grpo_verifier", file.read_text(encoding="utf-8"))
+        text = IMPORT.sub("grpo_verifier", file.read_text(encoding="utf-8"))
         (package / file.name).write_text(
             text.replace("-m rewards.verifier", "-m grpo_verifier"), encoding="utf-8"
         )
@@ -42,14 +40,17 @@ class Archive(sdist):
     """A source archive that holds the package as it is installed, and so needs no checkout."""
 
     def make_release_tree(self, base_dir, files):
-        super().make_release_tree(base_dir, [each for each in files if not each.startswith("..")])
+        super().make_release_tree(base_dir, [file for file in files if not file.startswith("..")])
         shutil.copytree(package, Path(base_dir, "grpo_verifier"))
 
 
 setup(
     cmdclass={"sdist": Archive},
     packages=["grpo_verifier"],
-    package_dir={"": os.path.relpath(made)},
+    package_dir={"": os.path.relpath(build_folder)},
     package_data={"grpo_verifier": ["py.typed"]},
-    options={"build": {"build_base": str(made / "build")}, "egg_info": {"egg_base": str(made)}},
+    options={
+        "build": {"build_base": str(build_folder / "build")},
+        "egg_info": {"egg_base": str(build_folder)},
+    },
 )

@@ -11,7 +11,7 @@ from data.made import products
 from data.problems import load
 from evaluation import engines
 from evaluation.audit import audited, bound_rewards, with_wrong_answers
-from rewards.completion import answered, content
+from rewards.completion import content, judged_text
 from rewards.tools import TOOLS, calculator, python
 from rewards.verifier.checks import NotHeld
 from runs.folder import completion_files
@@ -158,7 +158,7 @@ def test_the_last_turn_is_judged_and_the_form_is_that_of_all(turns, whole, judge
         {"role": "assistant", "content": turns[1]},
     ]
     assert content(completion) == whole.format(f"\n```\n{made}\n```\n")
-    assert answered(completion) == judged.format(turns[1])
+    assert judged_text(completion) == judged.format(turns[1])
     assert (
         prompt.transcript(completion)
         == f"{turns[0]}\n→ calculator: 2*3\n← calculator: <answer>6</answer>\n{turns[1]}"
