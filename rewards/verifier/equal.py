@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 from rewards.verifier.arithmetic import factors, holds_a_sum, is_sum, squared
 from rewards.verifier.compare import Algebra, Unreadable, compare
-from rewards.verifier.languages import number_said
+from rewards.verifier.languages import spoken_number
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, number, plain
 from rewards.verifier.phrases import (
     EXPANDED,
@@ -185,7 +185,7 @@ def _as_written(
     denied = _NOT.sub(r"\1", answer) if trimmed(plain(gold)).casefold() == "no" else answer
     if (doubt := hedge(denied)) and not hedge(gold):
         return False, doubt
-    if (told := number_said(answer, question)) is not None and isinstance(
+    if (told := spoken_number(answer, question)) is not None and isinstance(
         g := value(gold), Quantity | Relation
     ):
         if told.objection or (told.unit_unknown and isinstance(g, Quantity) and known(g.unit)):

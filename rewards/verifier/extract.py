@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from data.gold import boxes
 from rewards.verifier import phrases
-from rewards.verifier.languages import doubted
+from rewards.verifier.languages import is_doubted
 from rewards.verifier.notation import key
 from rewards.verifier.units import known, unit
 
@@ -37,8 +37,7 @@ _INTEGER_RESPONSE = re.compile(
 # from every start.
 _SPACES = re.compile(r"\s\s{8,}")  # in this form it is looked for in two thirds of the time
 _SENTENCE_END = re.compile(
-    r"(?!(?<=\d)!\.)[.!?。]+(?=(?:\*\*|__)?(?:\s|$))(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)"
-    r"(?<!\bMrs\.)(?<!\b(?:sq|cu)\.)(?!\s*[ap]\.m\.)|[。]"
+    r"(?!(?<=\d)!\.)[.!?。]+(?=(?:\*\*|__)?(?:\s|$))(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b(?:sq|cu)\.)(?!\s*[ap]\.m\.)|[。]"
 )
 # Text around a box that is not mathematics: text commands, spaces, and before it HTML tags, arrows
 # and the marks at the start of a line.
@@ -422,7 +421,7 @@ def _objection_before(before: str, announcement: str) -> str | None:
     if objection:
         return f"the stated answer is {objection}"
     sentence = re.split(r"[\n.!?。！？।]", before + announcement)[-1]
-    return "the stated answer is changed or doubted before it" if doubted(sentence) else None
+    return "the stated answer is changed or doubted before it" if is_doubted(sentence) else None
 
 
 def _strip_marks(text: str) -> str:

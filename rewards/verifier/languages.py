@@ -1,10 +1,10 @@
-r"""The number that a sentence in another language than English gives: "Ana tiene siete manzanas.",
+r"""The number of a sentence in another language than English: "Ana tiene siete manzanas.",
 "答案是十五。".
 
-A sentence is read where its script or its common words, or those of the question, tell the
-language. It gives a number if it holds exactly one, in digits or in words, and none of the
-language's words that change, bound, doubt or deny it. To teach another language, add an entry to
-`LANGUAGES`; tests/rewards/verifier/second_mile.tsv has rows for each.
+A sentence is read where its script or its common words, or the question's, show the language. It
+has a number if it has exactly one, in digits or in words, and none of the language's words that
+change, bound, doubt or deny it. To add a language, add an entry to `LANGUAGES`;
+tests/rewards/verifier/second_mile.tsv has rows for every language.
 """
 
 import re
@@ -27,8 +27,7 @@ _THAN = re.compile(r"\s*(?:(?:que|di|de|do|of|als|than|чем|niż|dan|het|of|el
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 # A unit's square, in front of its name or behind it.
 _SQUARE = re.compile(
-    r"quadrat(?=[a-z]*meter)|平方(?=[厘分千]?米|公里)|квадратн\w+ (?=\w*метр)|(?<=metros)"
-    r" cuadrados|"
+    r"quadrat(?=[a-z]*meter)|平方(?=[厘分千]?米|公里)|квадратн\w+ (?=\w*метр)|(?<=metros) cuadrados|"
     r"(?<=mètres) carrés|(?<=metri) quadrati|(?<=metros) quadrados"
 )
 _LISTING = re.compile(  # what may stand between two candidates
@@ -44,8 +43,8 @@ LANGUAGES = {
         "cien|ciento=100 doscientos|doscientas=200 trescientos|trescientas=300 cuatrocientos|cuatrocientas=400 "
         "quinientos|quinientas=500 seiscientos|seiscientas=600 setecientos|setecientas=700 "
         "ochocientos|ochocientas=800 novecientos|novecientas=900 mil=1000 millón|millones=1000000"),
-        "la el los las es son hay tiene tienen queda quedan respuesta resultado por tanto lo del en una que cuántos "
-        "cuántas cuál tarda dura cuesta se",
+        "la el los las es son hay tiene tienen queda quedan respuesta resultado por tanto lo del"
+        " en una que cuántos cuántas cuál tarda dura cuesta se",
         r"no nunca ni tampoco más_(?:de|que) menos mayor menor al_menos como_(?:mínimo|máximo) a_lo_sumo o "
         r"u quizás? tal_vez posiblemente probablemente aproximad\w* alrededor unos unas casi cerca mitad doble triple "
         r"tercio cuarto entre hasta docenas? pero sino excepto cuadrado raíz podría puede creo falso incorrect\w*",
@@ -64,8 +63,8 @@ LANGUAGES = {
         parts=words.shares("demi tiers quart cinquième sixième septième huitième neuvième dixième", "|s|e")),
     "German": Language(
         "", words.GERMAN,
-        "die der das ist sind hat es ergebnis antwort also beträgt insgesamt wie viele und lautet übrig dauert kostet "
-        "bleiben",
+        "die der das ist sind hat es ergebnis antwort also beträgt insgesamt wie viele und lautet"
+        " übrig dauert kostet bleiben",
         r"nicht nie kein\w* weder mehr_als weniger_als größer kleiner mindestens höchstens wenigstens oder vielleicht "
         r"wahrscheinlich möglich\w* etwa ungefähr rund circa ca fast knapp hälfte doppelt\w* dreifach\w* drittel "
         r"viertel zwischen bis dutzend aber sondern außer quadrat wurzel könnte kann glaube falsch",
@@ -77,8 +76,8 @@ LANGUAGES = {
         "", spell(words.PT, "vinte trinta quarenta cinquenta sessenta setenta oitenta noventa", "{t} e {o}",
         "cem|cento=100 duzentos=200 trezentos=300 quatrocentos=400 quinhentos=500 seiscentos=600 setecentos=700 "
         "oitocentos=800 novecentos=900 mil=1000 milhão|milhões=1000000"),
-        "a o as os é são há tem têm ã õ resposta resultado portanto quantos quantas resta restam no na leva custa ao "
-        "igual",
+        "a o as os é são há tem têm ã õ resposta resultado portanto quantos quantas resta restam"
+        " no na leva custa ao igual",
         r"não nunca nem mais_(?:de|que|do) menos maior menor pelo_menos no_(?:mínimo|máximo) ou talvez "
         r"possivelmente provavelmente cerca aproximad\w* quase metade dobro triplo terço quarto entre até dúzias? mas "
         r"exceto senão quadrado raiz poderia pode acho será falso errad\w*",
@@ -89,18 +88,18 @@ LANGUAGES = {
     "Italian": Language(
         "", words.ITALIAN,
         "la il lo gli è sono ha risposta risultato quindi ci rimangono quante quanti in nel uguale totale dura costa",
-        r"non mai né più_(?:di|che) meno maggiore minore almeno al_(?:massimo|minimo) o oppure forse "
-        r"probabilmente circa quasi metà doppio triplo terzo quarto tra fra fino dozzin\w+ ma tranne quadrato radice "
-        r"potrebbe può credo falso sbagliat\w*",
+        r"non mai né più_(?:di|che) meno maggiore minore almeno al_(?:massimo|"
+        r"minimo) o oppure forse probabilmente circa quasi metà doppio triplo terzo quarto tra"
+        r" fra fino dozzin\w+ ma tranne quadrato radice potrebbe può credo falso sbagliat\w*",
         "second=s minut=min or[ae]=h ora=h ore=h giorn=day settiman=week mes=month ann=year chilometr=km centimetr=cm "
         "metr=m", "quanti|quante", comma=True, glue=r"\s*", joint="e", point="virgola", minus="meno",
         parts=words.shares("mezz terz quart quint sest settim ottav non decim", "o|i|a|e")),
     "Indonesian": Language(
         "", words.INDONESIAN,
         "adalah jawabannya jawaban hasilnya ada jadi tersisa memiliki berapa sama dengan dalam yang banyak",
-        "bukan tidak lebih kurang paling sedikitnya setidaknya minimal maksimal atau mungkin barangkali sekitar kira "
-        "hampir setengah separuh dua_kali kali antara sampai hingga lusin tetapi tapi kecuali kuadrat akar apakah "
-        "salah",
+        "bukan tidak lebih kurang paling sedikitnya setidaknya minimal maksimal atau mungkin"
+        " barangkali sekitar kira hampir setengah separuh dua_kali kali antara sampai hingga"
+        " lusin tetapi tapi kecuali kuadrat akar apakah salah",
         "detik=s menit=min jam=h hari=day minggu=week bulan=month tahun=year kilometer=km sentimeter=cm meter=m",
         "berapa(?: banyak)?", comma=True, point="koma", minus="(?:minus|negatif)"),
     "Turkish": Language(
@@ -122,47 +121,46 @@ LANGUAGES = {
         "{t} {o}",
         "сто=100 двести=200 триста=300 четыреста=400 пятьсот=500 шестьсот=600 семьсот=700 восемьсот=800 девятьсот=900 "
         "тысяча|тысячи|тысяч=1000 миллион|миллиона|миллионов=1000000"), "",
-        r"не ни нет больше меньше более менее свыше минимум максимум или либо возможно наверное может вероятно около "
-        r"примерно приблизительно почти половин\w+ вдвое удвоенн\w+ треть четверть от до между дюжин\w* но а_не кроме "
-        r"квадрат\w* корень корня невер\w+ неправ\w+",
+        r"не ни нет больше меньше более менее свыше минимум максимум или либо возможно наверное"
+        r" может вероятно около примерно приблизительно почти половин\w+ вдвое удвоенн\w+ треть"
+        r" четверть от до между дюжин\w* но а_не кроме квадрат\w* корень корня невер\w+ неправ\w+",
         "секунд=s минут=min час=h дн=day день=day недел=week месяц=month лет=year год=year километр=km сантиметр=cm "
         "метр=m", "сколько", comma=True, joint=r"(?:цел\w+(?: и)?|с|и)", point="запятая", minus="минус",
         parts=words.shares("втор трет четвёрт пят шест седьм восьм девят десят", "ая|ых", "треть=1/3 трети=1/3 "
                            "третья=1/3 третьих=1/3 четверть=1/4 четверти=1/4 четвертых=1/4 половиной=1/2 полтора=3/2")),
     "Chinese and Japanese": Language(
         "㐀-鿿ぁ-ヿ", words.HAN, "",
-        "不 没 沒 非 超过 超過 多于 多於 少于 少於 大于 小于 至少 至多 最多 最少 以上 以下 未満 以内 或 还是 也许 "
-        "也許 可能 大概 大约 大約 约 約 左右 几乎 半 倍 到 至 之间 之間 打 但 除 平方 根 吗 嗎 呢 分之 错 第 ない "
-        "ません ではな 違 なくとも より たぶん 多分 かも およそ ほぼ ほど くらい ぐらい から まで ダース しかし "
-        "か[?？。]?$ 個か または もしくは 少な",
+        "不 没 沒 非 超过 超過 多于 多於 少于 少於 大于 小于 至少 至多 最多 最少 以上 以下 未満 以内 或 还是 也许 也許 可能 大概 大约 大約 约 約 左右 几乎"
+        " 半 倍 到 至 之间 之間 打 但 除 平方 根 吗 嗎 呢 分之 错 第 ない ません ではな 違 なくとも より たぶん 多分 かも およそ ほぼ ほど くらい ぐらい"
+        " から まで ダース しかし か[?？。]?$ 個か または もしくは 少な",
         "秒=s 分=min 小时=h 小時=h 時間=h 天=day 日=day 周=week 週=week 月=month 年=year 公里=km 千米=km 厘米=cm 米=m",
         "多少个?|几个?|何", glue="", spaced=False,
         left_out="[一二三四五六七八九十]+(?=角|边|邊|辺|次方)|一(?=共|定|样|起|直|般|旦)|[唯统]一", joint="[个個]",
         over="(?:{w}[又と])?{d}分[之の]{n}", point="[点點]", minus="(?:[负負]|マイナス)", parts={"半": Fraction(1, 2)}),
     "Korean": Language(
         "가-힣", words.KOREAN, "",
-        "아니 아닙 않 없 이상 이하 미만 초과 보다 적어도 최소 최대 또는 혹은 거나 아마 약_ 대략 정도 거의 절반 반은 "
-        "배 에서 부터 까지 사이 다스 하지만 제외 제곱 근 까 틀 분의",
+        "아니 아닙 않 없 이상 이하 미만 초과 보다 적어도 최소 최대 또는 혹은 거나 아마 약_ 대략 정도 거의 절반 반은 배 에서 부터 까지 사이 다스 하지만 제외"
+        " 제곱 근 까 틀 분의",
         "초=s 분=min 시간=h 일=day 주=week 개월=month 달=month 년=year 킬로미터=km 센티미터=cm 미터=m", "몇", glue="",
         spaced=False, over=r"(?:{w}[와과]?\s?)?{d}\s?분의\s?{n}", point="점", minus="(?:마이너스|음의)"),
     "Hindi": Language(
         "ऀ-ॿ", spell(words.HI, "", "", "सौ=100 हज़ार|हजार=1000 लाख=100000 करोड़=10000000"), "",
-        "नहीं न मत अधिक ज़्यादा ज्यादा कम से या अथवा शायद संभवतः लगभग करीब क़रीब आधा आधे दोगुना दुगुना तिगुना चौथाई "
-        "तिहाई बीच तक दर्जन लेकिन परंतु सिवाय वर्ग वर्गमूल क्या गलत ग़लत",
+        "नहीं न मत अधिक ज़्यादा ज्यादा कम से या अथवा शायद संभवतः लगभग करीब क़रीब आधा आधे दोगुना"
+        " दुगुना तिगुना चौथाई तिहाई बीच तक दर्जन लेकिन परंतु सिवाय वर्ग वर्गमूल क्या गलत ग़लत",
         "सेकंड=s मिनट=min घंट=h दिन=day सप्ताह=week हफ़्ते=week हफ्ते=week मही=month साल=year वर्ष=year किलोमीटर=km "
         "मीटर=m", "कितने|कितनी", over="{n} बटा {d}", point="दशमलव", minus="(?:माइनस|ऋण)",
         parts=words.shares("", "", "तिहाई=1/3 चौथाई=1/4 ढाई=5/2 डेढ़=3/2")),
     "Bengali": Language(
         "ঀ-৿", spell(words.BN, "বিশ|কুড়ি ত্রিশ চল্লিশ পঞ্চাশ ষাট সত্তর আশি নব্বই", "", "একশ|একশো|শত=100 হাজার=1000"),
         "",
-        r"নয় না নেই বেশি কম কমপক্ষে অন্তত সর্বোচ্চ সর্বাধিক বা অথবা সম্ভবত হয়তো প্রায় অর্ধেক\w* দ্বিগুণ থেকে মধ্যে "
-        r"পর্যন্ত ডজন কিন্তু ছাড়া বর্গ বর্গমূল কি ভুল এবং",
+        r"নয় না নেই বেশি কম কমপক্ষে অন্তত সর্বোচ্চ সর্বাধিক বা অথবা সম্ভবত হয়তো প্রায়"
+        r" অর্ধেক\w* দ্বিগুণ থেকে মধ্যে পর্যন্ত ডজন কিন্তু ছাড়া বর্গ বর্গমূল কি ভুল এবং",
         "সেকেন্ড=s মিনিট=min ঘণ্টা=h দিন=day সপ্তাহ=week মাস=month বছর=year", "কত", counter="(?:টি|টা|জন)?"),
     "Arabic and Urdu": Language(
         "؀-ۿ", words.ARABIC, "",
-        r"ليس\w* لا لم لن غير أكثر أقل على_الأقل على_الأكثر أو ربما قد حوالي تقريبا تقريباً نحو نصف ضعف ثلث ربع بين "
-        r"إلى حتى دزينة لكن إلا عدا مربع جذر هل خطأ نہیں نہ زیادہ کم از یا شاید تقریباً نصف آدھا دوگنا سے تک درمیان "
-        r"درجن لیکن مگر سوا مربع جذر کیا غلط",
+        r"ليس\w* لا لم لن غير أكثر أقل على_الأقل على_الأكثر أو ربما قد حوالي تقريبا تقريباً نحو"
+        r" نصف ضعف ثلث ربع بين إلى حتى دزينة لكن إلا عدا مربع جذر هل خطأ نہیں نہ زیادہ کم از یا"
+        r" شاید تقریباً نصف آدھا دوگنا سے تک درمیان درجن لیکن مگر سوا مربع جذر کیا غلط",
         "ثاني=s ثواني=s دقيق=min دقائق=min ساع=h يوم=day أيام=day أسبوع=week أسابيع=week شهر=month سن=year سیکنڈ=s "
         "منٹ=min گھنٹ=h دن=day ہفت=week مہین=month سال=year", "كم|کتنے|کتنی", glue=r"\s+و?", joint="و",
         point="فاصلة", minus="(?:سالب|ناقص)", parts=words.shares(
@@ -172,8 +170,8 @@ LANGUAGES = {
 _OTHER_SCRIPT = re.compile("[" + "".join(each.script for each in LANGUAGES.values()) + "]")
 _MARKED = {name: each for name, each in LANGUAGES.items() if not each.script}
 _COMMON = (
-    "the is are of and there answer has have total how many what in a as no an to at be it that was"
-    " or not"
+    "the is are of and there answer has have total how many what in a as no an to at be it that"
+    " was or not"
 )
 _ENGLISH = frozenset(_COMMON.split())
 _PLAINLY_ENGLISH = re.compile(
@@ -186,17 +184,16 @@ _NUMERAL = re.compile(
 )
 
 
-class Said(NamedTuple):
-    # the number with its unit, as English would write it; "" where `objection` says why there is
-    # none
+class SpokenNumber(NamedTuple):
+    # the number with its unit, as English would write it; "" where there is an `objection` to it
     answer: str
     objection: str
     unit_unknown: bool  # whether an unknown word, a counted thing or a unit, follows the number
 
 
 @lru_cache(maxsize=16384)
-def number_said(text: str, question: str | None) -> Said | None:
-    """The number that `text` gives in another language than English; None where it is no such text
+def spoken_number(text: str, question: str | None) -> SpokenNumber | None:
+    """Return the number of `text` in another language than English; None where it is no such text
     or has no number."""
     if len(text) > _LONGEST or not re.search(r"[^\W\d_]", text.replace(r"\frac", "")):
         return None
@@ -205,32 +202,36 @@ def number_said(text: str, question: str | None) -> Said | None:
     ):
         return None
     text = _normal(text)
-    asked = unicodedata.normalize("NFC", (question or "")[-2000:]).lower()
-    languages = _languages(text, asked)
-    readings = {reading for each in languages if (reading := _read(each, text, asked)) is not None}
-    return readings.pop() if len(readings) == 1 else None
+    question = unicodedata.normalize("NFC", (question or "")[-2000:]).lower()
+    languages = _languages(text, question)
+    numbers = {_read(language, text, question) for language in languages} - {None}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def in_digits(text: str, question: str) -> str:
-    """`text` in lower case with its numbers in digits, but "one"; as it is where it has none in
-    words of one language with spaces."""
-    said, asked = (unicodedata.normalize("NFC", each).lower() for each in (text, question))
-    languages = _languages(_normal(text), asked)
-    if len(languages) != 1 or not (language := languages[0]).spaced:
+    """Return `text` in lower case with its numbers in digits, except "one"; unchanged where it has
+    no numbers in words of one language with spaces."""
+    question = unicodedata.normalize("NFC", question).lower()
+    languages = _languages(_normal(text), question)
+    if len(languages) != 1 or not languages[0].spaced:
         return text
-    said = _HYPHEN.sub(" ", said)
-    made = language.in_digits(said, asked)
-    made = language.number.sub(
-        lambda run: str(n) if (n := language.value(run[0]) or 0) > 1 else run[0], made
-    )
-    return made if made != said else text
+    language = languages[0]
+
+    def digits(run: re.Match) -> str:
+        n = language.value(run[0]) or 0
+        return str(n) if n > 1 else run[0]
+
+    in_words = _HYPHEN.sub(" ", unicodedata.normalize("NFC", text).lower())
+    with_digits = language.number.sub(digits, language.in_digits(in_words, question))
+    return with_digits if with_digits != in_words else text
 
 
-def doubted(announced: str) -> bool:
-    """Whether `announced`, "quizás la respuesta es", has words of another language that change or
-    doubt an answer."""
-    announced = _normal(announced)
-    return any(each.changed.search(announced) for each in _languages(announced, ""))
+def is_doubted(announcement: str) -> bool:
+    """Whether `announcement`, "quizás la respuesta es", has words of another language that change
+    or doubt an answer."""
+    announcement = _normal(announcement)
+    languages = _languages(announcement, "")
+    return any(language.changed.search(announcement) for language in languages)
 
 
 def _normal(text: str) -> str:
@@ -238,14 +239,11 @@ def _normal(text: str) -> str:
 
 
 def _languages(text: str, question: str) -> list[Language]:
-    """The languages that `text` may be in: by its script, or by its common words and those of the
-    question."""
+    """Return the languages that `text` may be in: by its script, or by its common words and the
+    question's."""
     if _OTHER_SCRIPT.search(text):
-        return [
-            each
-            for each in LANGUAGES.values()
-            if each.script and re.search(f"[{each.script}]", text)
-        ]
+        with_script = [language for language in LANGUAGES.values() if language.script]
+        return [language for language in with_script if re.search(f"[{language.script}]", text)]
     if re.search(r"\\(?!frac|text)[a-z]", text):
         return []
     # Words, and letters that only some alphabets have.
@@ -280,14 +278,14 @@ def _languages(text: str, question: str) -> list[Language]:
     return [_MARKED[name] for name, score in scores.items() if score == max(scores.values())]
 
 
-def _read(language: Language, text: str, question: str) -> Said | None:
+def _read(language: Language, text: str, question: str) -> SpokenNumber | None:
     spoken = _HYPHEN.sub(" ", text).strip(" .。!।۔")
     spoken = re.sub(r"(\d+(?:\.\d+)?)([万萬億亿])", _ten_thousands, spoken)
     spoken = re.sub(language.left_out, "", spoken) if language.left_out else spoken
     spoken, squares = _SQUARE.subn("", language.in_digits(spoken, question))
     if language.number.fullmatch(spoken):
         n = language.value(spoken)
-        return None if n is None else Said(str(n), "", False)
+        return None if n is None else SpokenNumber(str(n), "", False)
     found = _numbers(language, spoken)
     if len(found) > 1 and question:
         found = _unasked(found, spoken, language, question)
@@ -295,7 +293,7 @@ def _read(language: Language, text: str, question: str) -> Said | None:
     change = next((m for m in changes if not _asked(m, found, question)), None)
     if not found or change or len(found) > 1:
         return (
-            Said("", f"the sentence says other than one number: {change[0]}", False)
+            SpokenNumber("", f"the sentence says other than one number: {change[0]}", False)
             if found and change
             else None
         )
@@ -306,9 +304,9 @@ def _read(language: Language, text: str, question: str) -> Said | None:
     unit = f"{unit}^2" if unit and squares else unit
     wanted = [language.unit(word) for word in language.asked.findall(question)]
     if unit and any(wanted) and unit not in wanted:
-        return Said("", "another unit than the question asks for", False)
+        return SpokenNumber("", "another unit than the question asks for", False)
     percent = "%" if re.match(r"\s*\\?%", spoken[end:]) else ""
-    return Said(
+    return SpokenNumber(
         _english(numeral, language.comma) + percent + (f" {unit}" if unit else ""), "", unit is None
     )
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rewards.verifier.compare import compare
-from rewards.verifier.languages import in_digits, number_said
+from rewards.verifier.languages import in_digits, spoken_number
 from rewards.verifier.notation import PARTS, is_number_word, key, number, plain, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.question import FUNCTION_WORDS, Question, stem, words_of
@@ -208,7 +208,7 @@ def _aside(text: str, question: Question) -> str | None:
     if not _numbers(answer):
         has_value = re.search(r"\d [a-z]|=", aside)
         return answer if has_value and "=" not in answer else None
-    number_in_words = number_said(aside, question.text)
+    number_in_words = spoken_number(aside, question.text)
     answer_value = value(_LAST_VALUE.search(answer)[0])
     aside_value = value(number_in_words.answer if number_in_words else aside)
     part = PARTS.get(aside_numbers[0]) if len(aside_numbers) == 1 else None

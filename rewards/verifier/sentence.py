@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-from rewards.verifier.languages import number_said
+from rewards.verifier.languages import spoken_number
 from rewards.verifier.notation import PARTS, SCALES, is_number_word, number, plain
 from rewards.verifier.phrases import hedge
 from rewards.verifier.question import (
@@ -158,7 +158,7 @@ def _is_doubtful(sentence: Sentence, question: Question) -> bool:
 
 def _has_changed_number(text: str, question: Question) -> bool:
     """Whether words of another language change the number of the text, or make it negative."""
-    number_in_words = number_said(text, question.text or None)
+    number_in_words = spoken_number(text, question.text or None)
     if number_in_words is None or number_in_words.objection:
         return number_in_words is not None
     return number_in_words.answer[:1] == "-" and not re.search("[-−]", text)
