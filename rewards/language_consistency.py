@@ -230,7 +230,7 @@ def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
     """
     lowered = [word.lower() for word in words]
     sides = _sides(language)
-    marks = [sides.get(word) for word in lowered]
+    marks = list(map(sides.get, lowered))
     distinct = set(lowered)
     support = 0.0
     for word in distinct & _LISTS.get(language, frozenset()):
@@ -302,7 +302,7 @@ def language_of(text: str) -> str | None:
     if script != "latin":
         return _BY_SCRIPT[script].split()[0]
     latin = [letters for script, letters in words if script == "latin"]
-    lowered = [word.lower() for word in latin]
+    lowered = list(map(str.lower, latin))
     votes: Counter[str] = Counter()
     for name, function_words in _LISTS.items():
         votes[name] = len([word for word in lowered if word in function_words])

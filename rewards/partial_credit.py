@@ -1,5 +1,4 @@
-"""A graded reward, and an example to copy: every answer of a question with several earns
-credit."""
+"""A graded reward, and an example to copy: every value of an answer earns credit."""
 
 import re
 from fractions import Fraction

@@ -20,9 +20,9 @@ FILES += [HOUSE / "rewards/package/hosts.py"]
 IMPORT = re.compile(r"\b(?:rewards\.verifier|rewards|data)(?=(?:\.\w+)? import\b)")
 
 # Outside the checkout: the files of an earlier build would go into the next wheel.
-build_folder = Path(tempfile.mkdtemp())
-atexit.register(shutil.rmtree, build_folder)
-package = build_folder / "grpo_verifier"
+folder = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, folder)
+package = folder / "grpo_verifier"
 archived = Path(__file__).with_name("grpo_verifier")
 if archived.is_dir():
     shutil.copytree(archived, package)
@@ -47,10 +47,7 @@ class Archive(sdist):
 setup(
     cmdclass={"sdist": Archive},
     packages=["grpo_verifier"],
-    package_dir={"": os.path.relpath(build_folder)},
+    package_dir={"": os.path.relpath(folder)},
     package_data={"grpo_verifier": ["py.typed"]},
-    options={
-        "build": {"build_base": str(build_folder / "build")},
-        "egg_info": {"egg_base": str(build_folder)},
-    },
+    options={"build": {"build_base": str(folder / "build")}, "egg_info": {"egg_base": str(folder)}},
 )
