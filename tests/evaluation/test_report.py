@@ -6,7 +6,7 @@ import json
 import pytest
 
 from evaluation.report import gained, write
-from tests.schema.test_terminal import MARKDOWN, kinds
+from tests.console.test_terminal import MARKDOWN, kinds
 from tests.support import refused, run_stage, write_lines
 
 

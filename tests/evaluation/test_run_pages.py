@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
-from tests.schema.test_terminal import kinds
 
 from console.faults import RecipeError
 from evaluation import pictures, run_pages
 from runs.folder import Run, weights_hash
+from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
 from tests.support import ROOT, run_stage, write_lines
 from tests.waits import start_command

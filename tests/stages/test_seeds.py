@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.statistics import over_seeds
 from stages.seeds import table
-from tests.schema.test_terminal import kinds
+from tests.console.test_terminal import kinds
 from tests.support import ROOT, refused, run_stage
 from tests.waits import run_command
 
