@@ -9,30 +9,33 @@ from console.faults import end, on_signals
 SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS")  # options of `make` that hold several words
 
 
-def parted(arguments: list[str]) -> list[str]:
-    """A command line on which `ARGS=a 'b c'`, as the Makefile hands it on, is the words a and b c:
-    no shell has read it, which would run what is in it. A model's name may begin with a dash, so it
-    comes as `--model=-x`.
+def split_options(arguments: list[str]) -> list[str]:
+    """Split `ARGS=a 'b c'`, as the Makefile hands it on, into the words a and b c. A shell would
+    run commands that stand in it, so none reads it. A model's name may begin with a dash, so it
+    becomes `--model=-x`.
 
     Raises:
         ValueError: a quote is not closed.
     """
-    found = []
-    for each in arguments:
-        name, _, words = each.partition("=")
-        several = shlex.split(words) if name in SEVERAL else [each]
-        found += [f"--model={word}" for word in several] if name == "MODEL" else several
-    return found
+    words = []
+    for argument in arguments:
+        name, _, value = argument.partition("=")
+        if name == "MODEL":
+            words += [f"--model={model}" for model in shlex.split(value)]
+        elif name in SEVERAL:
+            words += shlex.split(value)
+        else:
+            words.append(argument)
+    return words
 
 
 try:
-    sys.argv[1:] = parted(sys.argv[1:])
+    sys.argv[1:] = split_options(sys.argv[1:])
 except ValueError as error:
     print(f"a quote in {', '.join(SEVERAL)} is not closed ({error})", file=sys.stderr)
     sys.exit(2)
 
 # While a stage is still importing, a signal ends it without a stack trace; afterwards stages.cli
-# handles it. (As long as Python is looking for the module that it was told to run, argv has "-m" in
-# that module's place.)
+# handles it. (Until `python -m` has found its module, argv has "-m" in the module's place.)
 if sys.argv[0] == "-m":
     on_signals(end)

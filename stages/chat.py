@@ -117,5 +117,5 @@ if __name__ == "__main__":
         "chat",
         main,
         {"run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"}},
-        of_recipe=False,
+        takes_recipe=False,
     )

@@ -1,7 +1,7 @@
-"""Everything about a recipe that can be seen without loading a weight, before it costs GPU hours.
+"""Check everything about a recipe that needs no weights, before it costs GPU hours.
 
-What needs a network that is not there is named, and the rest is checked: the exit code is then 0.
-It is 2 if something must be changed.
+A check that needs a network which is not there is named, and the exit code is still 0. It is 2 if
+something must be changed.
 """
 
 import argparse
@@ -43,59 +43,92 @@ def main(
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
-        recipe: the recipe without its faulty keys, or None if the rest makes no recipe. `faults`:
-            of those keys.
-        show: first print the whole recipe as a run would save it, with what its base says and our
-            defaults.
+        recipe: the recipe without its faulty keys, or None if the remaining keys make no recipe.
+        faults: the faults of its keys.
+        show: first print the recipe as a run would save it, with its base's keys and our defaults.
     """
-    if show and recipe is not None:
-        say(as_yaml(recipe.resolved()))
-    of_keys, faults = faults, list(faults)
     printed: set[Fault] = set()
-    if recipe is not None:
-        trained = [each for each in STAGES if getattr(recipe, each) is not None]
-        faults += _missing(recipe, (*trained, "evaluate"), launched, card)
-        faults += filter(None, [not_probed(recipe)])
-        if not card and (wrong := hardware.wrong_count(launched)):
-            faults.append(Fault("", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
-        say_new(faults, printed)  # at once, for importing the libraries below takes seconds
-        rows, dropped, errors = problem_sets.read(recipe)
-        of_data = list(problem_sets.unfit(rows, recipe))
-        for what, error in errors.items():
-            of_data += not_seen(recipe, error, ("data",), what)
-        if dropped:
-            message = (
-                f"{len(dropped):,} training problems are also in the benchmarks and left out (make"
-                " decontaminate)"
-            )
-            of_data.append(fault_at(recipe, "note", ("data", "train"), message))
-        say_new([fault for fault in of_data if fault.level == "error"], printed)
-        faults += of_data
-        recipe, fitting = fitted_to_machine(recipe, card)
-        faults += fitting
-        quiet_libraries()
-        # A launcher's processes build their own.
-        configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
-        refused = refused_values(recipe, configs)
-        if not of_keys:
-            faults += refused
-        of_rewards = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
-        paid = not of_rewards.intersection(fault.place for fault in of_keys)
-        if recipe.model.name_or_path or recipe.model.build:
-            from evaluation.findings import model_findings
-
-            faults += model_findings(recipe, rows, launched, card, sized=not refused, paid=paid)
-        faults += warnings_of(recipe)
-        if not paid:
-            place = recipe.place("rewards")
-            faults = [fault for fault in faults if fault.level == "error" or fault.place != place]
-        with counted(launched):
-            _say_time(recipe, tokens_per_second)
-        say()
+    faults = list(dict.fromkeys(faults))
+    if recipe is None:
+        say_new(faults, printed)
+        _conclude(faults)
+        return
+    if show:
+        say(as_yaml(recipe.resolved()))
+    stages = [stage for stage in STAGES if getattr(recipe, stage) is not None]
+    key_faults = faults
+    faults = faults + _environment_faults(recipe, (*stages, "evaluate"), launched, card)
+    say_new(faults, printed)  # at once, because importing the libraries below takes seconds
+    rows, data_faults = _read_data(recipe)
+    say_new([fault for fault in data_faults if fault.level == "error"], printed)
+    recipe, machine_faults = fitted_to_machine(recipe, card)
+    faults += data_faults + machine_faults
+    quiet_libraries()
+    faults = _with_library_faults(recipe, faults, key_faults, rows, launched, card)
+    with counted(launched):
+        _say_time(recipe, tokens_per_second)
+    say()
     faults = list(dict.fromkeys(faults))
     say_new(faults, printed)
     _conclude(faults)
-    say(f"next: {make_command(trained[-1], recipe)}")
+    say(f"next: {make_command(stages[-1], recipe)}")
+
+
+def _environment_faults(
+    recipe: Recipe, stages: tuple[str, ...], launched: dict, card: float | None
+) -> list[Fault]:
+    """The faults of packages, of the probe that the recipe needs, and of the number of GPUs."""
+    faults = _missing(recipe, stages, launched, card)
+    probe_fault = not_probed(recipe)
+    if probe_fault:
+        faults.append(probe_fault)
+    count_message = None if card else hardware.wrong_count(launched)
+    if count_message:
+        faults.append(Fault("", f"{count_message} (CARD=A100 checks for GPUs that are elsewhere)"))
+    return faults
+
+
+def _read_data(recipe: Recipe) -> tuple[list[dict], list[Fault]]:
+    """The training problems, and the faults of the recipe's data."""
+    rows, dropped, errors = problem_sets.read(recipe)
+    faults = list(problem_sets.unfit(rows, recipe))
+    for subject, error in errors.items():
+        faults += not_seen(recipe, error, ("data",), subject)
+    if dropped:
+        message = (
+            f"{len(dropped):,} training problems are also in the benchmarks and left out (make"
+            " decontaminate)"
+        )
+        faults.append(fault_at(recipe, "note", ("data", "train"), message))
+    return rows, faults
+
+
+def _with_library_faults(
+    recipe: Recipe,
+    faults: list[Fault],
+    key_faults: list[Fault],
+    rows: list[dict],
+    launched: dict,
+    card: float | None,
+) -> list[Fault]:
+    """The faults, with those of the libraries and the model added."""
+    # Each process of a launcher builds its own configs of the trainers.
+    configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
+    refused = refused_values(recipe, configs)
+    faults = faults if key_faults else faults + refused
+    reward_places = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
+    paid = not reward_places.intersection(fault.place for fault in key_faults)
+    if recipe.model.name_or_path or recipe.model.build:
+        from evaluation.findings import model_findings
+
+        model_faults = model_findings(recipe, rows, launched, card, sized=not refused, paid=paid)
+        faults = [*faults, *model_faults]
+    faults = [*faults, *warnings_of(recipe)]
+    if paid:
+        return faults
+    # A faulty reward is left out of the recipe, so warnings about the remaining ones would mislead.
+    place = recipe.place("rewards")
+    return [fault for fault in faults if fault.level == "error" or fault.place != place]
 
 
 def _conclude(faults: list[Fault]):
@@ -118,11 +151,13 @@ def _missing(
     launched: dict,
     card: float | None,
 ) -> list[Fault]:
-    """What `machine.launch.missing` says. The machine that has the `card` may have the packages."""
-    level, where = ("note", ", on the machine with that card") if card else ("error", "")
-    installed = not_installed(recipe, stages, launched)
-    packages = [Fault(fault.place, f"{fault.message}{where}", level) for fault in installed]
-    return packages + incomplete(recipe, stages, launched)
+    """The faults of `machine.launch.missing`. A missing package is a note if the recipe is checked
+    for a `card`, because the machine with that card may have it."""
+    faults = not_installed(recipe, stages, launched)
+    if card:
+        where = ", on the machine with that card"
+        faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
+    return faults + incomplete(recipe, stages, launched)
 
 
 def say_new(faults: list[Fault], printed: set[Fault]):
@@ -135,14 +170,14 @@ def say_new(faults: list[Fault], printed: set[Fault]):
 
 
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Fault]]:
-    """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and
-    what to say about it."""
+    """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and the
+    faults and notes about the machine."""
     try:
         fitted = recipe if card else fit.to_machine(recipe)
     except RecipeError as error:
-        return recipe, [
-            Fault(fault.place or "this machine", fault.message) for fault in error.faults
-        ]
+        places = [fault.place or "this machine" for fault in error.faults]
+        messages = [fault.message for fault in error.faults]
+        return recipe, list(map(Fault, places, messages))
     half = "with an adapter, set model.dtype: float16, which takes half of that memory"
     if card == hardware.CARDS["T4"] and recipe.model.dtype == "bfloat16":
         message = f"a T4 has no arithmetic for bfloat16 and would compute in float32; {half}"
@@ -153,24 +188,21 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
         f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in"
         " float32"
     )
-    message += (
-        f"; {half}"
-        if hardware.has_arithmetic("float16") and recipe.model.dtype == "bfloat16"
-        else ""
-    )
+    if hardware.has_arithmetic("float16") and recipe.model.dtype == "bfloat16":
+        message += f"; {half}"
     return fitted, [fault_at(recipe, "note", ("model", "dtype"), message)]
 
 
 def _say_time(recipe: Recipe, tokens_per_second: float | None):
-    if (size := size_of_run(recipe)) is None:
+    """Print the size of the GRPO run, and its hours where the speed is known."""
+    size = size_of_run(recipe)
+    if size is None:
         return
     steps, completions, tokens = size
     say(f"GRPO: {steps} steps, {completions:,} completions, at most {tokens / 1e6:.1f} M tokens")
     if tokens_per_second:
-        say(
-            f"at {tokens_per_second:g} tokens a second: at most"
-            f" {tokens / tokens_per_second / 3600:.1f} h"
-        )
+        hours = tokens / tokens_per_second / 3600
+        say(f"at {tokens_per_second:g} tokens a second: at most {hours:.1f} h")
 
 
 if __name__ == "__main__":

@@ -36,38 +36,37 @@ def run(
     main: Callable[..., None],
     options: dict[str, dict] | None = None,
     *,
-    of_recipe: bool = True,
-    launched: bool = False,
+    takes_recipe: bool = True,
+    takes_launcher: bool = False,
 ):
     """Read the command line and run a stage; a user's mistake ends in a message, from one process
     only, and exit code 2.
 
     Args:
         options: argparse's settings of each of the stage's own arguments, by its name.
-        of_recipe: whether it takes a recipe and overrides, `main` then the recipe that they make.
-        launched: whether it also takes how that recipe will be launched.
+        takes_recipe: whether the command line has a recipe and overrides; `main` then gets the
+            recipe that they make as its first argument.
+        takes_launcher: whether it also says how that recipe will be launched.
     """
     parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
-    if of_recipe:
+    if takes_recipe:
         recipe_arguments(parser)
     for name, settings in (options or {}).items():
         parser.add_argument(name, **settings)
-    if launched:
+    if takes_launcher:
         launch_arguments(parser)
     with mistakes_reported():
-        with (
-            contextlib.nullcontext()
-            if is_main_process()
-            else contextlib.redirect_stderr(io.StringIO())
-        ):
-            given = vars(parser.parse_intermixed_args())
-        recipe = [_read(given.pop("recipe"), given.pop("overrides"))] if of_recipe else []
-        main(*recipe, **given)
+        with contextlib.redirect_stderr(sys.stderr if is_main_process() else io.StringIO()):
+            arguments = vars(parser.parse_intermixed_args())
+        if takes_recipe:
+            main(_read_recipe(arguments.pop("recipe"), arguments.pop("overrides")), **arguments)
+        else:
+            main(**arguments)
     leave_group()
 
 
-def _read(path: str, overrides: list[str]) -> Recipe:
-    """The recipe as the processes will read it that `make` launches beside this stage's one.
+def _read_recipe(path: str, overrides: list[str]) -> Recipe:
+    """The recipe, read with as many processes as `make` will launch for training it.
 
     Raises:
         RecipeError: all its faults.
@@ -106,42 +105,42 @@ def mistakes_reported() -> Iterator[None]:
         if is_out_of_memory(error):
             _say_once(f"\n{NO_MEMORY}")
             leave(OUT_OF_MEMORY)
-        if stopped := unwritten(error):
+        stopped = unwritten(error)
+        if stopped:
             _say_once(f"\n{stopped}")
             leave(stopped.exit_code)
         if not isinstance(error, RuntimeError) or not is_lost(error):
             raise
-        # Whichever ended first has said why, and the launcher will end this one; if not, nobody
-        # has.
+        # The process that ended first has said why, and the launcher will end this one. If it does
+        # not, nobody has said why.
         on_signals(end, (signal.SIGTERM,))
         time.sleep(LINGER)
-        said = (
-            str(error).partition("] ")[2].partition(". ")[0] or " ".join(str(error).split())[:300]
-        )
-        _say_once(f"\nother processes of this run are gone ({said}); the same command resumes")
+        # torch writes `[file:line] reason. advice`.
+        reason = str(error).partition("] ")[2].partition(". ")[0]
+        reason = reason or " ".join(str(error).split())[:300]
+        _say_once(f"\nother processes of this run are gone ({reason}); the same command resumes")
         leave(FAILED)
 
 
 def write_lines():
     """Write each line at once; spell out a letter that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # not where a test reads it
+        if isinstance(stream, io.TextIOWrapper):  # a test reads another kind of stream
             stream.reconfigure(errors="backslashreplace", line_buffering=True)
 
 
 def _say_once(text: str):
-    """The first process prints what is wrong, and any other leaves it to the launcher, which prints
-    it if the first had nothing to say."""
+    """Print a message from the first process. Any other process writes it to the launcher's file,
+    and the launcher prints it if the first process had nothing to say."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if is_main_process() or not file:
-        # of a launcher that saw another process end before this one
+        # A launcher that saw another process end sends it, and would cut the message short.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        with contextlib.suppress(OSError):  # nobody reads it
+        with contextlib.suppress(OSError):  # the stream is closed, so nobody reads it
             complain(text)
     if file:
-        Path(file).write_text(
-            json.dumps({"message": clean(text).strip(), "timestamp": int(time.time())}), "utf-8"
-        )
+        record = {"message": clean(text).strip(), "timestamp": int(time.time())}
+        Path(file).write_text(json.dumps(record), "utf-8")
 
 
 def quiet_libraries():
@@ -149,26 +148,22 @@ def quiet_libraries():
     warnings, stay."""
     import transformers
 
-    # Of two tied weights only one is saved, and the other is reported missing when a run is
-    # resumed.
-    logging.getLogger("transformers.trainer").addFilter(
-        lambda record: (
-            "There were missing keys in the checkpoint model loaded" not in record.getMessage()
-        )
-    )
-    # A batch that is divided among other processes is the same; a run whose batch is another one is
-    # refused.
-    logging.getLogger("transformers.trainer_utils").addFilter(
-        lambda record: (
-            "do not match the ones in the `trainer_state.json`" not in record.getMessage()
-        )
-    )
+    # A checkpoint has only one of two tied weights, so a resumed run reports the other as missing.
+    _drop_notes("transformers.trainer", "There were missing keys in the checkpoint model loaded")
+    # The same batch may be divided among more processes than before; we refuse a run whose batch
+    # has changed.
+    _drop_notes("transformers.trainer_utils", "do not match the ones in the `trainer_state.json`")
     # DeepSpeed calls torch's collectives by former names, at each step.
     warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
-    # Here no vocabulary is changed, and peft is kept from asking the Hub whether it was
-    # (training/train.py).
+    # No recipe changes the vocabulary, and training/train.py keeps peft from asking the Hub
+    # whether it was changed.
     warnings.filterwarnings("ignore", "Unable to fetch remote file|Could not find a config file in")
     transformers.utils.logging.disable_progress_bar()
     if not is_main_process():
         transformers.utils.logging.set_verbosity_error()
         warnings.simplefilter("ignore")
+
+
+def _drop_notes(logger: str, text: str):
+    """Drop a logger's messages that contain the text."""
+    logging.getLogger(logger).addFilter(lambda record: text not in record.getMessage())

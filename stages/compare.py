@@ -39,5 +39,5 @@ if __name__ == "__main__":
         "compare",
         main,
         {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}},
-        of_recipe=False,
+        takes_recipe=False,
     )

@@ -17,36 +17,39 @@ from training.pairs import preference_pairs, tokenised
 
 def main(recipe: Recipe):
     """Train a recipe's policy with DPO, on pairs from its finished GRPO run."""
-    train_stage("dpo", recipe, best_against_worst)
+    train_stage("dpo", recipe, train_on_pairs)
 
 
-def best_against_worst(start: Start) -> Iterator[Training | Trained]:
+def train_on_pairs(start: Start) -> Iterator[Training | Trained]:
     from training.trainer import dpo_trainer
 
-    recipe, args, run = start.recipe, start.args, start.learns_from
+    recipe = start.recipe
+    args = start.args
+    run = start.learns_from
     pairs, figures = preference_pairs(run, configs.setting(recipe, "grpo", "num_generations"))
-    if {each.problem for each in pairs} & {row["problem"] for row in start.held_out}:
+    if {pair.problem for pair in pairs} & {row["problem"] for row in start.held_out}:
         raise RecipeError(
             [f"{run}/completions has held-out problems, which no run of this recipe sampled"]
         )
     dataset = tokenised(pairs, start.tokenizer, args.max_length)
     if not dataset:
-        where = f"{figures['groups']:,} groups in {run}/completions"
-        why = (
-            f"dpo: of the {where}, none has two completions that differ in reward and fit into"
-            " max_length"
+        message = (
+            f"dpo: of the {figures['groups']:,} groups in {run}/completions, none has two"
+            " completions that differ in reward and fit into max_length"
         )
-        raise RecipeError([Fault(recipe.place("dpo"), why)])
+        raise RecipeError([Fault(recipe.place("dpo"), message)])
     trainer = dpo_trainer(recipe, args, start.tokenizer, dataset, start.warm_start)
-    learns = (
+    examples = (
         f"{len(dataset):,} pairs of {figures['groups']:,} groups, {figures['completions']:,}"
         " completions"
     )
-    if long := figures["pairs"] - len(dataset):
-        learns += f" ({long:,} more are longer than dpo.max_length, {args.max_length:,} tokens)"
-    yield Training(
-        trainer, learns, start.rows, [[each.problem, each.chosen, each.rejected] for each in pairs]
-    )
+    too_long = figures["pairs"] - len(dataset)
+    if too_long:
+        examples += (
+            f" ({too_long:,} more are longer than dpo.max_length, {args.max_length:,} tokens)"
+        )
+    sampled = [[pair.problem, pair.chosen, pair.rejected] for pair in pairs]
+    yield Training(trainer, examples, start.rows, sampled)
     yield Trained({"pairs": figures | {"used": len(dataset)}})
 
 

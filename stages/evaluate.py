@@ -3,9 +3,9 @@ also rewards them.
 
 Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each
 line; a killed evaluation resumes at the batch it was working on. `summary.json`, `report.md` and
-`accuracy.png` are made from those files alone. What takes seconds to import is imported once the
-problems are read; torch and what needs it only if an answer is missing, or something has changed
-since all were there.
+`accuracy.png` are made from those files alone. Libraries that take seconds to import are imported
+once the problems are read; torch only if an answer is missing, or something has changed since all
+answers were written.
 """
 
 import inspect
@@ -34,31 +34,35 @@ if TYPE_CHECKING:
     from evaluation.answers import Contestant
 
 HELD_OUT = "held-out"
-CHECKED = "checked.txt"  # what the answers were complete with: see `state`
+CHECKED = "checked.txt"  # the `state` with which the answers were complete
 
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's
     prompt."""
     if not held_out and not recipe.evaluate.benchmarks:
-        raise RecipeError(
-            [Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")]
-        )
+        message = "no evaluate.benchmarks to evaluate on"
+        raise RecipeError([Fault(recipe.place("evaluate"), message)])
     say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
-    dtype, recipe = recipe.model.dtype, fit.to_machine(recipe)
+    dtype = recipe.model.dtype
+    recipe = fit.to_machine(recipe)
     require(recipe, ("evaluate",))
-    root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
-    if wrong := link_inside(recipe.stage_dir("eval")):
-        raise RecipeError([wrong])
-    train, validation = (
-        train_and_held_out(recipe)
-        if held_out or (recipe.evaluate.control and not model)
-        else ([], [])
-    )
-    problems = (
-        {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else load_benchmarks(recipe)
-    )
-    asked = {HELD_OUT: recipe.evaluate.sampling()} if held_out else samplings(recipe)
+    root = recipe.stage_dir("eval")
+    fault = link_inside(root)
+    if fault:
+        raise RecipeError([fault])
+    if model:
+        root = root / "models"
+    train = []
+    validation = []
+    if held_out or (recipe.evaluate.control and not model):
+        train, validation = train_and_held_out(recipe)
+    if held_out:
+        problems = {HELD_OUT: share_held_out(recipe, validation)[1]}
+        sampling = {HELD_OUT: recipe.evaluate.sampling()}
+    else:
+        problems = load_benchmarks(recipe)
+        sampling = samplings(recipe)
 
     from evaluation import report
     from evaluation.answers import control, named_model, stages_of
@@ -66,40 +70,50 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     for benchmark in problems:
         lock(root / benchmark)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
-    if not held_out and not model and recipe.evaluate.control:
-        contestants[1:1] = control(recipe, train)
-    begun = [
-        each
-        for each in STAGES
-        if recipe.stage_dir(each).exists() and not finished(recipe.stage_dir(each))
-    ]
-    if begun and not model:
-        say(f"left out, for it is not finished: {', '.join(begun)}")
+    if not model:
+        if recipe.evaluate.control and not held_out:
+            contestants[1:1] = control(recipe, train)
+        _say_unfinished(recipe)
     if not all(is_checked(root / name, contestants, rows) for name, rows in problems.items()):
         say(f"evaluate: {fit.device_line(recipe, dtype)}")
-        quiet_libraries()
-
-        from evaluation.engines import shared
-
-        for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):
-            complete(list(together), root, problems, asked)
-        for name, rows in problems.items():
-            write_whole(root / name / CHECKED, state(root / name, contestants, rows))
+        complete_all(contestants, root, problems, sampling)
     labels = [contestant.label for contestant in contestants]
     for benchmark in problems:
         say()
         say_markdown(report.write(root / benchmark, labels))
     say(f"\nresults: {root}")
-    for contestant in contestants if not model else []:
-        if contestant.trained:
-            write_again(contestant.trained)
-    if not model and any(contestant.trained for contestant in contestants):
-        lines = [line for benchmark in problems for line in report.gained(root / benchmark, labels)]
-        say_panel(recipe.name, lines)
+    if not model:
+        _report_gains(recipe, contestants, [root / benchmark for benchmark in problems])
     if held_out and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
     if "grpo" in labels and not model:
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
+
+
+def _say_unfinished(recipe: Recipe):
+    """Name the stages that have begun and are not evaluated, because they are not finished."""
+    unfinished = []
+    for stage in STAGES:
+        folder = recipe.stage_dir(stage)
+        if folder.exists() and not finished(folder):
+            unfinished.append(stage)
+    if unfinished:
+        say(f"left out, for it is not finished: {', '.join(unfinished)}")
+
+
+def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list[Path]):
+    """Write the evaluated runs' cards again, and print what each stage gained on each benchmark."""
+    from evaluation import report
+
+    runs = [contestant.trained for contestant in contestants if contestant.trained]
+    for run_folder in runs:
+        write_again(run_folder)
+    if runs:
+        labels = [contestant.label for contestant in contestants]
+        lines = []
+        for folder in folders:
+            lines += report.gained(folder, labels)
+        say_panel(recipe.name, lines)
 
 
 def is_checked(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> bool:
@@ -109,8 +123,8 @@ def is_checked(folder: Path, contestants: "list[Contestant]", rows: list[dict]) 
 
 
 def state(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> str:
-    """A hash that changes with the answers in a folder and with all that they depend on: recipe,
-    problems, models and their tokenizers, tools, packages, this code. It needs no library."""
+    """A hash of the answers in a folder and of everything that they depend on: recipe, problems,
+    models and their tokenizers, tools, packages, this code. It needs no library."""
     files = [*Path(__file__).parents[1].glob("*/*.py")]
     files += [folder / f"{contestant.label}.jsonl" for contestant in contestants]
     for contestant in contestants:
@@ -124,47 +138,68 @@ def state(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> st
     return hash_of([repr(contestants), repr(rows), *facts, *map(version, PACKAGES)])
 
 
+def complete_all(
+    contestants: "list[Contestant]",
+    root: Path,
+    problems: dict[str, list[dict]],
+    sampling: dict[str, Sampling],
+):
+    """Write the answers that are missing, with one engine for the contestants that can share it,
+    and then the mark by which the next evaluation sees that none is missing.
+
+    Args:
+        sampling: how the answers to a benchmark are sampled, by its name.
+    """
+    quiet_libraries()
+
+    from evaluation.engines import shared
+
+    def engine_key(contestant: "Contestant"):
+        return shared(contestant.recipe, contestant.trained)
+
+    for _, group in groupby(contestants, key=engine_key):
+        complete(list(group), root, problems, sampling)
+    for name, rows in problems.items():
+        write_whole(root / name / CHECKED, state(root / name, contestants, rows))
+
+
 def complete(
     contestants: "list[Contestant]",
     root: Path,
     problems: dict[str, list[dict]],
-    asked: dict[str, Sampling],
+    sampling: dict[str, Sampling],
 ):
-    """Write what is missing of the answers of contestants whom one engine serves. `asked`: how, by
-    benchmark."""
+    """Write the missing answers of contestants that share one engine."""
     from evaluation.answers import Answers
     from evaluation.engines import engine
     from training.model import load_tokenizer
 
     recipe = contestants[0].recipe
     tokenizer = load_tokenizer(recipe)
-    every = [
-        (
-            contestant.trained,
-            Answers(root / name, contestant._replace(sampling=asked[name]), tokenizer, rows),
-        )
-        for contestant in contestants
-        for name, rows in problems.items()
-    ]
-    unfinished = [(trained, answers) for trained, answers in every if answers.missing()]
+    unfinished = []
+    for contestant in contestants:
+        for name, rows in problems.items():
+            sampled = contestant._replace(sampling=sampling[name])
+            answers = Answers(root / name, sampled, tokenizer, rows)
+            if answers.missing():
+                unfinished.append((contestant.trained, answers))
     if not unfinished:
         return
     models = list(dict.fromkeys(trained for trained, _ in unfinished))
     longest = max(answers.longest_prompt for _, answers in unfinished)
-    with engine(recipe, tokenizer, models, longest) as served:
+    with engine(recipe, tokenizer, models, longest) as completers:
         for trained, answers in unfinished:
-            answers.complete(served[models.index(trained)])
+            answers.complete(completers[models.index(trained)])
 
 
 def write_again(folder: Path):
-    """Write a run's card and report with the new results; what cannot be written is left as it
-    is."""
+    """Write a run's card and report with the new results, or say why they cannot be written."""
     from evaluation import run_pages
 
     try:
-        written = run_pages.write(folder)
-        if written.name == "report.md":
-            say(f"report: {written}")
+        page = run_pages.write(folder)
+        if page.name == "report.md":
+            say(f"report: {page}")
     except RecipeError as error:
         say(f"not written: the report of {folder} ({error})")
 

@@ -91,4 +91,4 @@ OPTIONS = {
 }
 
 if __name__ == "__main__":
-    run("explain", main, OPTIONS, of_recipe=False)
+    run("explain", main, OPTIONS, takes_recipe=False)

@@ -1,16 +1,16 @@
-"""The frame of every stage that trains: what it refuses, and in which order; the run's folder; the
-training; and what is written and said at the end. A stage's own part is a generator. It builds a
-trainer and yields it, goes on once that has trained, and yields what is to say of it.
+"""What every stage that trains does in the same way: it refuses mistakes in a fixed order, finds
+the run's folder, trains, writes the summary and prints the result. Each stage adds a generator,
+which builds a trainer and yields it, continues once it has trained, and yields what to report.
 
-trl and its dependencies take seconds to import. The frame imports them once nothing is left to
-refuse, so a stage's own part imports what it needs by itself.
+trl and its dependencies take seconds to import, so they are imported after the last check that
+needs none of them. A stage's generator therefore does its own imports.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.faults import RecipeError
 from console.terminal import is_main_process, make_command, make_line, say
@@ -32,12 +32,21 @@ from training.run_folder import (
     warm_start_of,
 )
 
+if TYPE_CHECKING:
+    from training.train import Interrupts
+
 
 @dataclass(frozen=True)
 class Start:
-    """What a stage's own part is given. `args`: the config of its trainer. `rows`, `held_out`: the
-    recipe's problems. `warm_start`: the folder of what it begins with, where that is not the base
-    model. `learns_from`: that of a run.
+    """The input of a stage's generator.
+
+    Attributes:
+        args: the trainer's config.
+        rows: the recipe's training problems.
+        held_out: its held-out problems.
+        warm_start: the folder of the warm start, or None if training begins with the base model.
+        learns_from: the folder of the finished run whose completions are the training data, or
+            None.
     """
 
     recipe: Recipe
@@ -52,108 +61,161 @@ class Start:
 
 @dataclass(frozen=True)
 class Training:
-    """What it first yields. `learns`: of how much of what, in words. `rows`, `sampled`: see
-    `RunFolder.begin`."""
+    """What the generator yields first.
+
+    Attributes:
+        examples: the number and kind of the training examples, such as `512 problems`.
+        rows, sampled: see `RunFolder.begin`.
+    """
 
     trainer: Any
-    learns: str
+    examples: str
     rows: list[dict]
     sampled: Sequence[list[str]] = ()
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What it then yields, in every process. `summary`: what it adds to `summary.json`. `lines`: to
-    say."""
+    """What the generator yields after the training, in every process.
+
+    Attributes:
+        summary: the stage's entries in `summary.json`.
+        lines: messages to print.
+    """
 
     summary: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
 
 
-def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Training | Trained]]):
+def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Training | Trained]]):
     """Train a stage of a recipe in its folder, or say that it is finished.
+
+    Args:
+        steps: the stage's generator, which yields a `Training` and then a `Trained`. It yields
+            nothing if it has copied the result of another run.
 
     Raises:
         RecipeError: something must be changed first. RunStopped: the training ended before its end.
     """
     stage = STAGES[name]
-    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
+    dtype = recipe.model.dtype
+    recipe = fit.to_machine(recipe)
     require(recipe, (name,))
-    warm_start, learns_from = _begins_with(recipe, stage)
+    warm_start, learns_from = _required_runs(recipe, stage)
     folder = find_run(recipe, name, to_train=True)
     if folder.finished:
-        say(f"{name}: finished already, in {folder.path}")
-        if stopped := (read_object(folder.path / "summary.json") or {}).get("stopped"):
-            say(str(stopped)[:1000])
+        _say_finished(name, folder)
         return
-    say(f"{name}: {fit.device_line(recipe, asked)}")
-    if sent := remote_trackers(configs.setting(recipe, name, "report_to")):
-        say(f"{name}: this run is sent to {' and '.join(sent)}")
+    say(f"{name}: {fit.device_line(recipe, dtype)}")
+    _say_trackers(name, recipe)
     quiet_libraries()
 
     from evaluation import run_pages
-    from evaluation.audit import some_golds
-    from training.model import base_model, load_tokenizer
-    from training.saving import FiniteNumbers
-    from training.train import Interrupts, require_known_head, train
+    from training.model import load_tokenizer
+    from training.train import Interrupts
 
     require_values(recipe, name)
     args = configs.training_config(recipe, name)  # which starts the process group
     require_same(run_facts(folder))
     interrupts = Interrupts(configs.generation(recipe.grpo).whole if stage.samples else 1)
     began = time.monotonic()
-    tokenizer, (rows, held_out) = load_tokenizer(recipe), load_train(recipe)
+    tokenizer = load_tokenizer(recipe)
+    rows, held_out = load_train(recipe)
     require_same(problems_digest(rows))
-    if is_main_process() and (wrong := some_golds(rows, recipe)[2]):
-        say(f"data: {wrong}: make audit lists them")
-    part = own(Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from))
-    if (training := next(part, None)) is None:  # it took another run's place
+    _warn_of_golds(rows, recipe)
+    start = Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from)
+    stage_steps = steps(start)
+    training = next(stage_steps, None)
+    if training is None:
         return
-    require_known_head(training.trainer, base_model(recipe))
-    if is_main_process():
-        folder.begin(training.rows, training.sampled)
-    say(f"{name}: {training.learns}, from {folder.checkpoint or warm_start or 'the base model'}")
-    if (
-        not stage.samples
-    ):  # where completions are sampled, it also sees the prompts: training/trainer.py
-        training.trainer.add_callback(FiniteNumbers())
-    train(training.trainer, folder, recipe, interrupts, name)
-    trained = next(part)
+    _train(stage, start, training, interrupts)
+    trained = next(stage_steps)
     if is_main_process():
         summary = {
             "steps": training.trainer.state.global_step,
             "seconds": time.monotonic() - began,
         } | trained.summary
         folder.finish({key: value for key, value in summary.items() if value is not None})
-        written = run_pages.write(folder.path)
+        report = run_pages.write(folder.path)
         if stage.samples:
-            say(f"{name}: report in {written}")
+            say(f"{name}: report in {report}")
     for line in trained.lines:
         say(f"{name}: {line}")
     say(f"{name}: done, in {folder.path} (contents: docs/run-folder.md)")
-    if not chain():
-        say(f"next: {make_command('evaluate' if stage.warm_start else 'grpo', recipe)}")
-        if stage.samples:
-            say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
+    _say_next(stage, recipe)
 
 
-def _begins_with(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None]:
-    """The folders of the warm start and of the run that a stage learns from, where it has them.
+def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None]:
+    """The folders of the warm start and of the run that a stage learns from, or None.
 
     Raises:
-        RecipeError: one is not finished, or not of this recipe; or a probe has to be, before it
-            samples.
+        RecipeError: one is not finished, or belongs to another recipe; or the recipe needs pass
+            rates and no probe has measured them.
     """
     warm_start = warm_start_of(recipe) if stage.warm_start else None
-    if stage.samples and (wrong := not_probed(recipe)):
-        raise RecipeError([wrong])
+    fault = not_probed(recipe) if stage.samples else None
+    if fault:
+        raise RecipeError([fault])
     if stage.learns_from is None:
         return warm_start, None
     run = find_run(recipe, stage.learns_from)
     if not run.finished:
-        what = (
+        message = (
             f"the {STAGES[stage.learns_from].made} run in {run.path}, whose completions are"
-            " compared"
+            f" compared, is not finished: {make_command(stage.learns_from, recipe)}"
         )
-        raise RecipeError([f"{what}, is not finished: {make_command(stage.learns_from, recipe)}"])
+        raise RecipeError([message])
     return warm_start, run.path
+
+
+def _say_finished(name: str, folder: RunFolder):
+    """Say that the run in a folder is finished, and why if it stopped early."""
+    say(f"{name}: finished already, in {folder.path}")
+    summary = read_object(folder.path / "summary.json") or {}
+    if summary.get("stopped"):
+        say(str(summary["stopped"])[:1000])
+
+
+def _say_trackers(name: str, recipe: Recipe):
+    """Name the services on the network to which a run is sent."""
+    trackers = remote_trackers(configs.setting(recipe, name, "report_to"))
+    if trackers:
+        say(f"{name}: this run is sent to {' and '.join(trackers)}")
+
+
+def _warn_of_golds(rows: list[dict], recipe: Recipe):
+    """Say in the first process whether the verifier can judge a sample of the gold answers."""
+    from evaluation.audit import some_golds
+
+    if is_main_process():
+        message = some_golds(rows, recipe)[2]
+        if message:
+            say(f"data: {message}: make audit lists them")
+
+
+def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrupts"):
+    """Train from the newest checkpoint, the warm start or the base model."""
+    from training.model import base_model
+    from training.saving import FiniteNumbers
+    from training.train import require_known_head, train
+
+    trainer = training.trainer
+    folder = start.folder
+    require_known_head(trainer, base_model(start.recipe))
+    if is_main_process():
+        folder.begin(training.rows, training.sampled)
+    source = folder.checkpoint or start.warm_start or "the base model"
+    say(f"{stage.name}: {training.examples}, from {source}")
+    if not stage.samples:
+        # A trainer that samples has its own, which also sees the prompts: training/trainer.py.
+        trainer.add_callback(FiniteNumbers())
+    train(trainer, folder, start.recipe, interrupts, stage.name)
+
+
+def _say_next(stage: Stage, recipe: Recipe):
+    """Name the next command, unless a chain of `make` runs it."""
+    if chain():
+        return
+    say(f"next: {make_command('evaluate' if stage.warm_start else 'grpo', recipe)}")
+    if stage.samples:
+        say(f"next: {make_line('view', RUN=[recipe.output_dir])}")

@@ -21,10 +21,10 @@ from training.problem_sets import share_held_out
 
 def main(recipe: Recipe):
     """Train a recipe's policy with GRPO, from its warm start where it has one."""
-    train_stage("grpo", recipe, rewarded)
+    train_stage("grpo", recipe, train_on_rewards)
 
 
-def rewarded(start: Start) -> Iterator[Training | Trained]:
+def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import chosen
     from training.saved_adapter import check_adapter
     from training.stopwatch import time_by_part
@@ -32,35 +32,37 @@ def rewarded(start: Start) -> Iterator[Training | Trained]:
     from training.trainer import grpo_trainer
     from training.vllm_server import require_server
 
-    recipe, tokenizer = start.recipe, start.tokenizer
+    recipe = start.recipe
+    tokenizer = start.tokenizer
     require_server(recipe)
     rows = weighted(chosen(recipe, tokenizer, start.rows))
     choosing, _ = share_held_out(recipe, start.held_out)
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
     yield Training(trainer, f"{len(rows):,} problems", rows)
-    parts, resumed = time_by_part(trainer.state.log_history), start.folder.checkpoint
-    best, accuracy = trainer.state.best_model_checkpoint, trainer.state.best_metric
-    choosing = choosing and best  # a run that was moved, and had no step left, names none
-    if choosing and (wrong := damage(Path(best))):
-        raise RunStopped(f"the best checkpoint, {best}, is not what was saved: {wrong}")
-    checked = recipe.adapter is not None and not sharded(trainer)
+    lines = []
+    best = trainer.state.best_model_checkpoint
+    accuracy = trainer.state.best_metric
+    if choosing and best:  # a run that was moved, and had no step left, names no best checkpoint
+        fault = damage(Path(best))
+        if fault:
+            raise RunStopped(f"the best checkpoint, {best}, is not what was saved: {fault}")
+        lines.append(f"kept the best checkpoint, {best}: held-out accuracy {accuracy:.1%}")
+    time_used = time_by_part(trainer.state.log_history)
+    seconds = sum(part["seconds"] for part in time_used.values())
+    shares = ", ".join(f"{name} {part['share']:.1%}" for name, part in time_used.items())
+    lines.append(f"trained for {duration(seconds)}: {shares}")
+    adapter_error = None
+    if recipe.adapter is not None and not sharded(trainer):
+        adapter_error = check_adapter(trainer, recipe, tokenizer, rows, start.folder.path)
+    checkpoint = start.folder.checkpoint
     summary = {
-        "time": parts,
+        "time": time_used,
         "best_checkpoint": best,
         "best_accuracy": accuracy,
-        "adapter_error": (
-            check_adapter(trainer, recipe, tokenizer, rows, start.folder.path) if checked else None
-        ),
+        "adapter_error": adapter_error,
         "stopped": trainer.keep_best.stopped,
-        "resumed_from": resumed and Path(resumed).name,
+        "resumed_from": checkpoint and Path(checkpoint).name,
     }
-    lines = (
-        [f"kept the best checkpoint, {best}: held-out accuracy {accuracy:.1%}"] if choosing else []
-    )
-    shares = ", ".join(f"{part} {each['share']:.1%}" for part, each in parts.items())
-    lines.append(
-        f"trained for {duration(sum(each['seconds'] for each in parts.values()))}: {shares}"
-    )
     yield Trained(summary, lines)
 
 

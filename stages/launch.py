@@ -3,9 +3,9 @@ saved and goes on.
 
     python -m stages.launch --config_file accelerate_configs/ddp.yaml -m stages.grpo recipes/x.yaml
 
-accelerate itself ends with 1 and a stack trace, whatever its processes returned, so that a batch
-system could not tell a run that was preempted from one that failed. Here a failure has one message.
-The options are accelerate's.
+accelerate itself ends with 1 and a stack trace, whatever its processes returned, so a batch system
+could not distinguish a preempted run from a failed one. This launcher prints one message for a
+failure. The options are accelerate's.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from training.machines import FAILED
 
 
 def main():
-    # or each process warns of what is no mistake
+    # Otherwise each process prints warnings about no mistake of the user.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from accelerate.commands.launch import launch_command, launch_command_parser
     from torch.distributed import DistError
@@ -34,28 +34,29 @@ def main():
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     write_lines()
-    parser, code = launch_command_parser(), 0
+    parser = launch_command_parser()
     parser.usage = (
         "python -m stages.launch [options of accelerate launch] -m stages.grpo recipes/x.yaml"
     )
     options = parser.parse_args()
-    elastic = logging.getLogger("torch.distributed.elastic")  # it tells every signal that it sends
+    elastic = logging.getLogger("torch.distributed.elastic")  # it logs every signal that it sends
     elastic.propagate = "LOGLEVEL" in os.environ
     elastic.addHandler(logging.NullHandler())
-    # torch's launcher has handlers of its own
-    on_signals(_passed_on, (signal.SIGTERM, signal.SIGHUP))
+    # torch's launcher replaces these handlers; a launch of one process keeps them.
+    on_signals(_pass_on, (signal.SIGTERM, signal.SIGHUP))
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
         options.signals_to_handle = "SIGTERM,SIGINT,SIGQUIT"
+    code = 0
     try:
         _complete(options)
         launch_command(options)
     except ChildFailedError as error:
-        code = _failed(error)
-    except subprocess.CalledProcessError as error:  # of one process
-        code = _of_shell(error.returncode)
+        code = _report_failure(error)
+    except subprocess.CalledProcessError as error:  # a launch of one process
+        code = _shell_code(error.returncode)
     except SignalException as error:  # by now its processes have ended
         code = EXIT_CODES.get(error.sigval, 128 + error.sigval)
-    except (ImportError, OSError, ValueError) as error:  # accelerate's own refusals
+    except (ImportError, OSError, ValueError) as error:  # accelerate refuses an option
         code = 2
         _say(error)
     except DistError as error:
@@ -64,14 +65,14 @@ def main():
     sys.exit(code)
 
 
-def _passed_on(number: int, frame: object):
-    """To the process that is waited for, which answers it."""
-    for each in psutil.Process().children():
-        each.send_signal(number)
+def _pass_on(number: int, frame: object):
+    """Send the signal on to the process that this launcher waits for."""
+    for process in psutil.Process().children():
+        process.send_signal(number)
 
 
 def _complete(options: argparse.Namespace):
-    """Set what accelerate leaves to its user.
+    """Set the options that accelerate leaves to its user.
 
     Raises:
         ValueError: the processes cannot be shared among the machines, or the machines could not
@@ -79,73 +80,72 @@ def _complete(options: argparse.Namespace):
     """
     from accelerate.commands.config import config_args
 
-    has_file = options.config_file or (
-        Path(config_args.default_config_file).is_file() and not options.cpu
-    )
-    file = config_args.load_config_from_file(options.config_file) if has_file else None
+    file = None
+    default_file = Path(config_args.default_config_file)
+    if options.config_file or (default_file.is_file() and not options.cpu):
+        file = config_args.load_config_from_file(options.config_file)
 
-    def given(name: str, otherwise):
-        return next(
-            (found for at in (options, file) if (found := getattr(at, name, None)) is not None),
-            otherwise,
-        )
+    def setting(name: str, default):
+        """An option of the command line, else of accelerate's file, else the default."""
+        for source in (options, file):
+            value = getattr(source, name, None)
+            if value is not None:
+                return value
+        return default
 
-    processes, machines = given("num_processes", 1), given("num_machines", 1)
+    machines = setting("num_machines", 1)
     launched = {
-        "num_processes": processes,
+        "num_processes": setting("num_processes", 1),
         "num_machines": machines,
-        "use_cpu": options.cpu or given("use_cpu", False),
+        "use_cpu": options.cpu or setting("use_cpu", False),
+        "asked": options.num_processes is not None,
     }
-    launched["asked"] = options.num_processes is not None
-    if not (
-        options.multi_gpu or options.use_fsdp or options.use_deepspeed
-    ):  # which accelerate prefers to its file's
-        launched["distributed_type"] = (
-            "NO" if options.cpu else getattr(file, "distributed_type", None)
-        )
-    if wrong := wrong_count(launched):
-        raise ValueError(wrong)
+    # accelerate prefers these options to its file's type.
+    if not (options.multi_gpu or options.use_fsdp or options.use_deepspeed):
+        file_type = getattr(file, "distributed_type", None)
+        launched["distributed_type"] = "NO" if options.cpu else file_type
+    message = wrong_count(launched)
+    if message:
+        raise ValueError(message)
     if machines == 1:
-        # any that is free: others may run on this machine
-        options.main_process_port = given("main_process_port", 0)
+        # 0 takes any free port, because another launch may run on this machine.
+        options.main_process_port = setting("main_process_port", 0)
         return
-    if given("main_process_ip", None) is None:
+    if setting("main_process_ip", None) is None:
         raise ValueError(
             f"--num_machines {machines}, but no --main_process_ip, the address of the first of them"
         )
-    if not 0 <= (machine := int(given("machine_rank", 0))) < machines:
+    rank = int(setting("machine_rank", 0))
+    if not 0 <= rank < machines:
         raise ValueError(
-            f"--machine_rank {machine}: the ranks of {machines} machines are 0 to {machines - 1}"
+            f"--machine_rank {rank}: the ranks of {machines} machines are 0 to {machines - 1}"
         )
     # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
     options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
 
 
-def _failed(error) -> int:
-    """The exit code of the process that ended first. What it left to its launcher to say is
-    said."""
+def _report_failure(error) -> int:
+    """Print the message of the process that ended first, unless it printed it itself, and return
+    its exit code."""
     rank, failure = error.get_first_failure()
-    code = _of_shell(failure.exitcode)
+    code = _shell_code(failure.exitcode)
     if failure.error_file_data.get("message") != "<NONE>":  # see stages/cli.py
         if getattr(error.failures.get(0), "exitcode", None) != failure.exitcode:
             print(clean(failure.message), file=sys.stderr)
     elif failure.exitcode < 0:
-        why = (
-            ", as the system does when memory runs out"
-            if failure.signal_name() == "SIGKILL"
-            else ""
-        )
-        _say(f"process {rank} was ended by {failure.signal_name()}{why}; the same command resumes")
+        name = failure.signal_name()
+        cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+        _say(f"process {rank} was ended by {name}{cause}; the same command resumes")
     return code
 
 
-def _of_shell(code: int) -> int:
-    """An exit code as a shell has it, where Python's is below 0 if a signal ended the process."""
+def _shell_code(code: int) -> int:
+    """An exit code as a shell gives it; Python's is below 0 if a signal ended the process."""
     return code if code >= 0 else 128 - code
 
 
-def _say(what: Exception | str):
-    print(clean(f"launch: {' '.join(str(what).split())}"), file=sys.stderr)
+def _say(message: Exception | str):
+    print(clean(f"launch: {' '.join(str(message).split())}"), file=sys.stderr)
 
 
 if __name__ == "__main__":

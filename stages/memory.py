@@ -131,4 +131,4 @@ OPTIONS = {
 }
 
 if __name__ == "__main__":
-    run("memory", main, OPTIONS, launched=True)
+    run("memory", main, OPTIONS, takes_launcher=True)

@@ -54,4 +54,4 @@ def _age(file: Path) -> tuple[int, str]:
 
 if __name__ == "__main__":
     what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
-    run("report", main, {"files": {"nargs": "*", "type": Path, "help": what}}, of_recipe=False)
+    run("report", main, {"files": {"nargs": "*", "type": Path, "help": what}}, takes_recipe=False)

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 def main(recipe: Recipe, if_needed: bool = False):
     """Train the SFT warm start of a recipe."""
     if recipe.sft is not None:
-        train_stage("sft", recipe, warm_start)
+        train_stage("sft", recipe, train_on_solutions)
     elif not if_needed:
-        raise RecipeError(
-            [Fault(recipe.place(), "it has no `sft` section: there is no warm start to train")]
-        )
+        message = "it has no `sft` section: there is no warm start to train"
+        raise RecipeError([Fault(recipe.place(), message)])
 
 
-def warm_start(start: Start) -> Iterator[Training | Trained]:
+def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
     from accelerate.utils import broadcast_object_list
     from trl import SFTTrainer
 
@@ -42,31 +41,27 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
     from training.model import load_model
     from training.train import keep_adapter_float32
 
-    recipe, tokenizer, own = start.recipe, start.tokenizer, None
-    solved = start.rows[: recipe.data.worked]
+    recipe = start.recipe
+    tokenizer = start.tokenizer
+    solutions = start.rows[: recipe.data.worked]
+    sampled = []
+    figures = None
     if recipe.data.own_solutions is not None:
-        own = own_solutions.learned(recipe, own_solutions.asked(recipe, tokenizer, start.rows))
-        solved = own.rows
-    sampled = [
-        [each[key] for key in ("problem", "reasoning", "answer")]
-        for each in (own.rows if own else [])
-    ]
-    taken = [take_over(start.folder, recipe, start.rows, sampled) if is_main_process() else None]
-    if taken := broadcast_object_list(taken)[0]:  # the other processes wait for it here
-        say(f"sft: the same warm start is finished in {taken}; taken from there")
+        answers = own_solutions.asked(recipe, tokenizer, start.rows)
+        solutions, figures = own_solutions.learned(recipe, answers)
+        sampled = [[row["problem"], row["reasoning"], row["answer"]] for row in solutions]
+    source = None
+    if is_main_process():
+        source = take_over(start.folder, recipe, start.rows, sampled)
+    source = broadcast_object_list([source])[0]  # the other processes wait for it here
+    if source:
+        say(f"sft: the same warm start is finished in {source}; taken from there")
         return
-    dataset = tokenised(
-        solved, tokenizer, recipe.prompt.system, start.args.max_length, tools_of(recipe)
-    )
+    max_length = start.args.max_length
+    dataset = tokenised(solutions, tokenizer, recipe.prompt.system, max_length, tools_of(recipe))
     if not dataset:
-        raise RecipeError(
-            [
-                Fault(
-                    recipe.place("sft", "max_length"),
-                    "sft: no worked solution fits into max_length",
-                )
-            ]
-        )
+        message = "sft: no worked solution fits into max_length"
+        raise RecipeError([Fault(recipe.place("sft", "max_length"), message)])
     model = load_model(recipe, tokenizer)
     with said_by_library(recipe.place("sft")):
         trainer = SFTTrainer(
@@ -78,25 +73,23 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
         )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
-    yield Training(
-        trainer, f"{len(dataset):,} {'own' if own else 'worked'} solutions", start.rows, sampled
-    )
-    yield Trained(
-        {
-            "own_solutions": own and own.figures,
-            **(sealed(start.folder.path) if is_main_process() else {}),
-        }
-    )
+    kind = "worked" if recipe.data.own_solutions is None else "own"
+    yield Training(trainer, f"{len(dataset):,} {kind} solutions", start.rows, sampled)
+    summary = {"own_solutions": figures}
+    if is_main_process():
+        summary |= sealed(start.folder.path)
+    yield Trained(summary)
 
 
 def tokenised(
     rows: list[dict], tokenizer, system: str | None, max_length: int | None, tools=None
 ) -> "Dataset":
     """`input_ids` and `completion_mask` of every row that has a worked solution and fits into
-    `max_length` tokens. Its calls of `tools` are answered, and the answers are not learned.
+    `max_length` tokens. The solution's calls of `tools` are answered, and the mask leaves the
+    answers out of the loss.
 
-    Tokenised here, not by the trainer: the prompt's ids are then the same in GRPO and the
-    evaluation, and a chat template that rewrites past turns (or drops their thoughts) has no say in
+    We tokenise the rows, not the trainer. The prompt's ids are then the same as in GRPO and the
+    evaluation, and a chat template that rewrites past turns (or drops their thoughts) cannot change
     what is learned.
     """
     from datasets import Dataset
@@ -104,18 +97,20 @@ def tokenised(
     from training.tools import worked
 
     opened = prompt.think_opened(tokenizer)
-    examples, without, too_long = [], 0, 0
+    examples = []
+    without = 0
+    too_long = 0
     for row in rows:
         if not row["reasoning"]:
             without += 1
             continue
         prefix = prompt.question_ids(tokenizer, row["problem"], system)
         text = prompt.completion(row["reasoning"], row.get("answer") or row["solution"], opened)
-        completion, learned = worked(tokenizer, tools or {}, text)
+        completion, completion_mask = worked(tokenizer, tools or {}, text)
         if max_length and len(prefix) + len(completion) > max_length:
             too_long += 1
             continue
-        mask = [0] * len(prefix) + learned
+        mask = [0] * len(prefix) + completion_mask
         examples.append({"input_ids": prefix + completion, "completion_mask": mask})
     if without or too_long:
         longer = f" and {too_long:,} with more than {max_length} tokens" if too_long else ""
@@ -124,13 +119,5 @@ def tokenised(
 
 
 if __name__ == "__main__":
-    run(
-        "sft",
-        main,
-        {
-            "--if-needed": {
-                "action": "store_true",
-                "help": "do nothing if the recipe has no sft section",
-            }
-        },
-    )
+    unneeded = "do nothing if the recipe has no sft section"
+    run("sft", main, {"--if-needed": {"action": "store_true", "help": unneeded}})

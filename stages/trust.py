@@ -48,4 +48,4 @@ def _wrong(name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    run("trust", main, {"files": {"nargs": "*"}}, of_recipe=False)
+    run("trust", main, {"files": {"nargs": "*"}}, takes_recipe=False)

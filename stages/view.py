@@ -66,4 +66,4 @@ OPTIONS = {
 }
 
 if __name__ == "__main__":
-    run("view", main, OPTIONS, of_recipe=False)
+    run("view", main, OPTIONS, takes_recipe=False)

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt  # which rich needs
 
 from console.terminal import _turned, clean, code, fenced, inline, make_command, make_line, row
 from schema.recipe import load_recipe
-from stages import parted
+from stages import split_options
 from tests.support import ROOT
 from tests.waits import run_command
 
@@ -189,7 +189,7 @@ def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
         assert (make, target, Path(found)) == ("make", "grpo", path) and not asked["RECIPE"][
             0
         ].isspace()
-        assert parted([f"ARGS={asked['ARGS']}"]) == given
+        assert split_options([f"ARGS={asked['ARGS']}"]) == given
 
 
 def test_a_command_reads_as_one_would_type_it():

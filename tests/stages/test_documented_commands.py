@@ -22,7 +22,7 @@ from schema.recipe import read_recipe
 from schema.sections import OWN_SECTIONS
 from schema.text import value_of
 from schema.values import OWN_SOLUTIONS, RULES
-from stages import parted
+from stages import split_options
 from tests import keys, stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED, write_lines
@@ -142,7 +142,7 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
         if "stages.seeds" in line:
             handed_on = values
         lines.append(
-            parted([Template(word).safe_substitute(handed_on) for word in shlex.split(line)])
+            split_options([Template(word).safe_substitute(handed_on) for word in shlex.split(line)])
         )
     return lines
 

@@ -104,7 +104,7 @@ def failed(folder, *ended: tuple[int, int, str]) -> int:
         if text:
             file.write_text(json.dumps({"message": text, "timestamp": int(time.time())}))
         failures[rank] = ProcessFailure(local_rank=rank, pid=1, exitcode=code, error_file=str(file))
-    return launch._failed(ChildFailedError("grpo", failures))
+    return launch._report_failure(ChildFailedError("grpo", failures))
 
 
 def test_the_first_process_has_said_what_all_would_say(tmp_path, capsys):

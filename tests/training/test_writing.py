@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from console.faults import RecipeError
-from stages import parted
+from stages import split_options
 from tests import stage_process
 from tests.support import ROOT, as_process_1, run_stage, send
 from tests.waits import alive, run_command, start_command, until
@@ -195,7 +195,7 @@ def test_a_disk_that_refuses_is_told(error, said, tmp_path, monkeypatch):
     )
     (run / "summary.json").write_text('{"steps": 3}')
     command = str(unwritten(error)).partition(" The run is finished; make report ")[2]
-    assert said is None or parted(shlex.split(command)) == [str(run)]
+    assert said is None or split_options(shlex.split(command)) == [str(run)]
 
 
 DISK = ["unshare", "-rm", "sh", "-c"]
