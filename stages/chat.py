@@ -41,7 +41,8 @@ def main(run: list[str]):
     merged = shlex.quote(str(recipe.stage_dir("merged")))
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
     sys.stdin.reconfigure(errors="backslashreplace")
-    asked = response = ""
+    asked_question = ""
+    response = ""
     while True:
         if sys.stdin.isatty():
             print("\n> ", end="", flush=True)
@@ -53,58 +54,60 @@ def main(run: list[str]):
             say(f"\n> {question[:1000]}")
         command, _, gold = question.partition(" ")
         if command == "/gold":
-            say(verdict(recipe, asked, response, gold))
+            say(verdict(recipe, asked_question, response, gold))
+        elif command == "/help":
+            say(COMMANDS)
         elif command.startswith("/"):
-            say(COMMANDS if command == "/help" else f"there is no {command}:\n{COMMANDS}")
+            say(f"there is no {command}:\n{COMMANDS}")
         else:
-            asked, response = question, answer(question)
+            asked_question = question
+            response = answer(question)
 
 
 def verdict(recipe: Recipe, question: str, response: str, gold: str) -> str:
-    """What the recipe's reward says of a response, and why."""
+    """The verdict of the recipe's reward on a response, and its reason, as a line."""
     from evaluation.answers import judged
 
-    if not response or not gold:
-        return f"{'' if response else 'ask a question first, then '}give its right answer: /gold 42"
-    [line] = judged([{"problem": question, "solution": gold}], [response], recipe.strict)
-    said = {True: "right", False: "wrong", None: "not judged"}[line["right"]]
-    return clean(
-        f"{said}: {line['reason']}" + (f" (read: {line['answer']})" if line["answer"] else "")
-    )
+    if not response:
+        return "ask a question first, then give its right answer: /gold 42"
+    if not gold:
+        return "give its right answer: /gold 42"
+    [judgement] = judged([{"problem": question, "solution": gold}], [response], recipe.strict)
+    word = {True: "right", False: "wrong", None: "not judged"}[judgement["right"]]
+    read = f" (read: {judgement['answer']})" if judgement["answer"] else ""
+    return clean(f"{word}: {judgement['reason']}{read}")
 
 
 def answering(recipe: Recipe, trained: Path):
-    """A function that answers a question, prints the answer while it is written, and returns it."""
+    """A function that answers a question, prints the answer while the model writes it, and returns
+    it."""
     from transformers import TextStreamer
 
-    from evaluation.engines import answering as completing
-    from evaluation.engines import max_new_tokens
+    from evaluation import engines
     from training.model import load_for_answers, load_tokenizer
 
-    class Harmless(TextStreamer):
-        """Prints what a model writes without the control characters in it."""
+    class CleanStreamer(TextStreamer):
+        """Prints a model's text without the control characters in it."""
 
         def on_finalized_text(self, text: str, stream_end: bool = False):
             print(clean(text), end="\n" if stream_end else "", flush=True)
 
     tokenizer = load_tokenizer(recipe)
     model = load_for_answers(recipe, tokenizer, trained)
-    shown = (
-        {}
-        if recipe.tools
-        else {"streamer": Harmless(tokenizer, skip_prompt=True, skip_special_tokens=True)}
-    )
-    complete = completing(recipe, model, tokenizer)
+    generation = {}
+    if not recipe.tools:  # with tools, the whole transcript is printed at the end
+        streamer = CleanStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+        generation["streamer"] = streamer
+    complete = engines.answering(recipe, model, tokenizer)
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", LONGEST)
+    longest_prompt = context - engines.max_new_tokens(recipe)
 
     def answer(question: str) -> str:
-        room = getattr(
-            model.config.get_text_config(), "max_position_embeddings", LONGEST
-        ) - max_new_tokens(recipe)
         ids = list(prompt.question_ids(tokenizer, question[:LONGEST], recipe.prompt.system))
-        if len(ids) > room or len(question) > LONGEST:
-            say(f"too long: at most {room:,} tokens of prompt leave room for an answer")
+        if len(ids) > longest_prompt or len(question) > LONGEST:
+            say(f"too long: at most {longest_prompt:,} tokens of prompt leave room for an answer")
             return ""
-        [completion] = complete([ids], recipe.seed, Sampling(more=shown))
+        [completion] = complete([ids], recipe.seed, Sampling(more=generation))
         if completion.turns:
             say(clean(prompt.transcript(completion.turns)))
         return completion.text
@@ -113,9 +116,5 @@ def answering(recipe: Recipe, trained: Path):
 
 
 if __name__ == "__main__":
-    run(
-        "chat",
-        main,
-        {"run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"}},
-        takes_recipe=False,
-    )
+    options = {"run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"}}
+    run("chat", main, options, takes_recipe=False)

@@ -21,23 +21,23 @@ def main(runs: list[str]):
     """Compare finished runs, the seeds of one recipe taken together."""
     from evaluation import compare_runs  # imports torch, which a wrong option does not need
 
-    found = [sorted(glob.glob(each)) or [each] for each in runs]  # noqa: PTH207 - Path.glob takes no absolute one
-    arms = compare_runs.read_arms([run for each in found for run in each])
-    if wrong := link_inside(FOLDER):
-        raise RecipeError([wrong])
+    folders = []
+    for pattern in runs:
+        folders += sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207 - Path.glob takes no absolute pattern
+    arms = compare_runs.read_arms(folders)
+    fault = link_inside(FOLDER)
+    if fault:
+        raise RecipeError([fault])
     text = "\n".join(compare_runs.table(arms))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    drawn = compare_runs.draw(FOLDER / "curves.png", arms)
+    has_curves = compare_runs.draw(FOLDER / "curves.png", arms)
+    image = "\n\n![what the runs logged](curves.png)" if has_curves else ""
     report = FOLDER / "report.md"
-    write_whole(report, text + ("\n\n![what the runs logged](curves.png)\n" if drawn else "\n"))
+    write_whole(report, f"{text}{image}\n")
     say_markdown(text)
     say(f"\nresults: {report}")
 
 
 if __name__ == "__main__":
-    run(
-        "compare",
-        main,
-        {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}},
-        takes_recipe=False,
-    )
+    options = {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}}
+    run("compare", main, options, takes_recipe=False)

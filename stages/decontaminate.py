@@ -19,9 +19,10 @@ def main(recipe: Recipe, show: int = SHOWN):
     by_benchmark = defaultdict(list)
     for overlap in overlaps(rows, load_benchmarks(recipe)):
         by_benchmark[overlap.benchmark].append(overlap)
-    for benchmark, found in by_benchmark.items():
-        say(f"\n{benchmark}: {len(found):,} training problems, the first {min(show, len(found))}:")
-        for overlap in found[:show]:
+    for benchmark, shared in by_benchmark.items():
+        count = len(shared)
+        say(f"\n{benchmark}: {count:,} training problems, the first {min(show, count)}:")
+        for overlap in shared[:show]:
             say(
                 f"\n  train      {_one_line(rows[overlap.row]['problem'])}\n"
                 f"  {benchmark:<10} {_one_line(overlap.problem)}\n"
@@ -40,5 +41,5 @@ def _one_line(text: str, width: int = 200) -> str:
 
 
 if __name__ == "__main__":
-    shown = f"how many to show per benchmark (default {SHOWN})"
-    run("decontaminate", main, {"--show": {"type": int, "default": SHOWN, "help": shown}})
+    show_help = f"how many to show per benchmark (default {SHOWN})"
+    run("decontaminate", main, {"--show": {"type": int, "default": SHOWN, "help": show_help}})

@@ -1,10 +1,11 @@
-"""Work out what the loss says to each token of one completion that a run sampled.
+"""Work out how the loss moves each token of one completion that a run sampled.
 
 `python -m stages.explain outputs/<recipe>/grpo --step 40 --row 3`; the result is a file in the
 run's folder, which `make view` draws.
 """
 
 import json
+from pathlib import Path
 
 from console.faults import RecipeError
 from console.terminal import make_line, say
@@ -21,30 +22,27 @@ SHOWN = 8  # tokens on the terminal
 
 
 def main(run: list[str], step: str | None, row: str):
-    """Work out what the loss says to each token of one completion."""
-    if wrong := [
-        f"{name}={each}"
-        for name, each in (("STEP", step or "0"), ("ROW", row))
-        if not each.isdecimal()
-    ]:
-        raise RecipeError([f"{wrong[0]}: expected a whole number, as `make view` shows it"])
+    """Work out how the loss moves each token of one completion."""
+    for name, number in (("STEP", step or "0"), ("ROW", row)):
+        if not number.isdecimal():
+            raise RecipeError(
+                [f"{name}={number}: expected a whole number, as `make view` shows it"]
+            )
     path = find(run)[0]
-    if wrong := link_inside(path):
-        raise RecipeError([wrong])
+    fault = link_inside(path)
+    if fault:
+        raise RecipeError([fault])
     try:
         if step is None:
             raise ValueError("name a step, STEP=…, and a completion of it, ROW=…")
-        step, row = int(step), int(row)
+        step = int(step)
+        row = int(row)
         group = groups.of_row(path, step, row)
     except ValueError as error:
-        steps = [each.stem[12:].lstrip("0") for each in completion_files(path)]
-        some = ", ".join(steps if len(steps) < 30 else [*steps[:10], "…", *steps[-10:]])
-        told = (
-            ""
-            if "has no completion" in str(error)
-            else f"; the steps whose completions were written: {some}"
-        )
-        raise RecipeError([f"{error}{told}"]) from None
+        message = str(error)
+        if "has no completion" not in message:
+            message += f"; the steps whose completions were written: {_steps(path)}"
+        raise RecipeError([message]) from None
     recipe = fit.to_machine(recipe_of(path))
     quiet_libraries()
 
@@ -52,36 +50,43 @@ def main(run: list[str], step: str | None, row: str):
     from training.model import load_tokenizer
 
     warm_start = recipe.stage_dir("sft") if recipe.sft is not None else None
-    place = next(i for i, each in enumerate(group["rows"]) if each["row"] == row)
-    found = explained(recipe, load_tokenizer(recipe), path, warm_start, step, group, place)
+    place = [completion["row"] for completion in group["rows"]].index(row)
+    terms = explained(recipe, load_tokenizer(recipe), path, warm_start, step, group, place)
     file = path / FOLDER / f"{step}-{row}.json"
     file.parent.mkdir(exist_ok=True)
-    write_whole(file, json.dumps(found) + "\n")
-    _say(found)
-    say(
-        f"explain: all {len(found['tokens'])} tokens are in {file}\nnext:"
-        f" {make_line('view', RUN=[path])}"
-    )
+    write_whole(file, json.dumps(terms) + "\n")
+    _say_terms(terms)
+    say(f"explain: all {len(terms['tokens'])} tokens are in {file}")
+    say(f"next: {make_line('view', RUN=[path])}")
 
 
-def _say(found: dict):
-    """The policies, and the tokens that the run has moved furthest."""
-    used = found["policies"]
+def _steps(path: Path) -> str:
+    """The steps whose completions were written, the first and last ten where they are many."""
+    steps = [file.stem[12:].lstrip("0") for file in completion_files(path)]
+    if len(steps) >= 30:
+        steps = [*steps[:10], "…", *steps[-10:]]
+    return ", ".join(steps)
+
+
+def _say_terms(terms: dict):
+    """Print the compared policies, and the terms of the loss for the tokens whose probability the
+    run has changed most."""
+    policies = terms["policies"]
     say(
-        f"sampled by {used['old']} or one after it, compared with {used['new']}; the reference is"
-        f" {used['reference']}"
+        f"sampled by {policies['old']} or one after it, compared with {policies['new']}; the"
+        f" reference is {policies['reference']}"
     )
-    for note in found["notes"]:
+    for note in terms["notes"]:
         say(f"note: {note}")
-    moved = sorted(
-        range(len(found["tokens"])), key=lambda i: -abs(found["new"][i] - found["old"][i])
-    )[:SHOWN]
-    say(f"advantage {found['advantage']:.3f}; the tokens that moved furthest, in their order:")
+    changes = [abs(new - old) for new, old in zip(terms["new"], terms["old"], strict=True)]
+    furthest = sorted(range(len(changes)), key=lambda i: -changes[i])[:SHOWN]
+    say(f"advantage {terms['advantage']:.3f}; the tokens that moved furthest, in their order:")
     say(f"{'token':>14}  {'advantage':>9}  {'ratio':>9}  {'kl':>9}  {'entropy':>9}  {'loss':>9}")
-    for i in sorted(moved):
-        shown = ("advantages", "ratio", "kl", "entropy", "loss")
-        numbers = "  ".join(f"{found[name][i]:9.4f}" for name in shown)
-        say(f"{found['tokens'][i]!r:>14.14}  {numbers}{'  clipped' if found['stopped'][i] else ''}")
+    for i in sorted(furthest):
+        columns = ("advantages", "ratio", "kl", "entropy", "loss")
+        numbers = "  ".join(f"{terms[name][i]:9.4f}" for name in columns)
+        clipped = "  clipped" if terms["stopped"][i] else ""
+        say(f"{terms['tokens'][i]!r:>14.14}  {numbers}{clipped}")
 
 
 OPTIONS = {

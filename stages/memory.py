@@ -19,12 +19,11 @@ NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_
 
 
 def longest_prompt(recipe: Recipe) -> tuple[int, str]:
-    """The tokens of the longest training prompt, and where that number is from: the data, or else a
-    guess."""
+    """The tokens of the longest training prompt, and the source of that number: the data, or a
+    guess if the data or the tokenizer is missing."""
     try:
-        lengths = prompt_lengths(
-            train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system
-        )
+        rows, _ = train_and_held_out(recipe)
+        lengths = prompt_lengths(rows, load_tokenizer(recipe), recipe.prompt.system)
         return lengths[-1], "the data's longest"
     except NotReached:
         return PROMPT_TOKENS, "a guess: the data or the tokenizer cannot be reached"
@@ -32,26 +31,30 @@ def longest_prompt(recipe: Recipe) -> tuple[int, str]:
 
 def variants(recipe: Recipe) -> dict[str, Recipe]:
     """The recipe trained in other ways, for comparison."""
-    adapter = recipe.adapter or LORA
-    # vLLM takes no quantised weights from trl.
-    quantised = {
-        "quantization": recipe.quantization or NF4,
-        "grpo": recipe.grpo | {"use_vllm": False},
-    }
+    lora = dataclasses.replace(recipe, adapter=recipe.adapter or LORA, quantization=None)
     return {
         "full": dataclasses.replace(recipe, adapter=None, quantization=None),
-        "LoRA": dataclasses.replace(recipe, adapter=adapter, quantization=None),
-        "QLoRA": dataclasses.replace(recipe, adapter=adapter, **quantised),
+        "LoRA": lora,
+        "QLoRA": dataclasses.replace(
+            lora,
+            quantization=recipe.quantization or NF4,
+            grpo=recipe.grpo | {"use_vllm": False},  # vLLM takes no quantised weights from trl
+        ),
     }
 
 
 def with_critic(parts: Parts) -> Parts:
     """The parts for PPO: it also trains a critic of the policy's size, and keeps a reference
     policy."""
-    twice = ("weights", "trained_weights", "gradients", "optimizer", "activations")
-    doubled = {name: 2 * getattr(parts, name) for name in twice}
     return dataclasses.replace(
-        parts, **doubled, reference=0 if parts.weights else parts.trained_weights
+        parts,
+        weights=2 * parts.weights,
+        trained_weights=2 * parts.trained_weights,
+        gradients=2 * parts.gradients,
+        optimizer=2 * parts.optimizer,
+        activations=2 * parts.activations,
+        # With an adapter, the base without it is the reference.
+        reference=0 if parts.weights else parts.trained_weights,
     )
 
 
@@ -61,18 +64,20 @@ def table(
     setting: Setting = Setting(),  # noqa: B008
     card: float | None = None,
 ) -> str:
-    """The estimates as Markdown: a row per part, a column per way to train. `card`: the GPU's
-    memory in GiB."""
+    """The estimates as Markdown: a row per part of the memory, a column per way to train.
+
+    Args:
+        card: the GPU's memory in GiB.
+    """
     columns = {"this recipe": estimate(recipe, prompt_tokens, setting, card)}
-    columns |= {
-        name: estimate(other, prompt_tokens, setting, card)
-        for name, other in variants(recipe).items()
-    }
+    for name, variant in variants(recipe).items():
+        columns[name] = estimate(variant, prompt_tokens, setting, card)
     columns["PPO, full"] = with_critic(columns["full"])
     columns["PPO, LoRA"] = with_critic(columns["LoRA"])
-    where = "GiB on each GPU" if card else "GiB"
-    lines = [f"| {where} | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
-    for name in [each.name for each in dataclasses.fields(Parts) if each.type is int] + ["total"]:
+    unit = "GiB on each GPU" if card else "GiB"
+    lines = [f"| {unit} | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    names = [field.name for field in dataclasses.fields(Parts) if field.type is int]
+    for name in [*names, "total"]:
         sizes = [getattr(parts, name) for parts in columns.values()]
         if any(sizes):
             lines.append(f"| {_label(name)} | {' | '.join(map(_gib, sizes))} |")
@@ -105,15 +110,17 @@ def main(
         require_values(recipe, "grpo")
     if not card:
         recipe = fit.to_machine(recipe)
-    longest, whose = (prompt_tokens, "as given") if prompt_tokens else longest_prompt(recipe)
-    say_markdown(table(recipe, longest, shards(launched), card or this_card()))
+    source = "as given"
+    if not prompt_tokens:
+        prompt_tokens, source = longest_prompt(recipe)
+    say_markdown(table(recipe, prompt_tokens, shards(launched), card or this_card()))
     say(
         "\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are"
         " needed in turn,"
     )
     say("so only the larger counts, unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
     say(
-        f"{longest} prompt tokens ({whose}); {launched['num_processes']} process(es),"
+        f"{prompt_tokens} prompt tokens ({source}); {launched['num_processes']} process(es),"
         f" {accelerate or 'no launcher'}"
     )
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")

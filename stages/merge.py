@@ -24,7 +24,8 @@ from training.writing import link_inside
 def main(recipe: Recipe):
     """Write a recipe's trained policy to `merged/` as one model."""
     quiet_libraries()
-    trained, merged = recipe.stage_dir("grpo"), recipe.stage_dir("merged")
+    trained = recipe.stage_dir("grpo")
+    merged = recipe.stage_dir("merged")
     if not find_run(recipe, "grpo").finished:
         raise RecipeError(
             [f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"]
@@ -37,8 +38,9 @@ def main(recipe: Recipe):
     if isinstance(model, PeftModel):
         model = model.merge_and_unload()
     partial = merged.with_name("merged.partial")
-    if wrong := link_inside(partial):
-        raise RecipeError([wrong])
+    fault = link_inside(partial)
+    if fault:
+        raise RecipeError([fault])
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     write_whole(partial / "README.md", model_card(read_run(trained), "merged"))

@@ -26,8 +26,10 @@ def main(recipe: Recipe, if_needed: bool = False):
             "it has no `data.own_solutions`: its warm start learns from the data's worked solutions"
         )
         raise RecipeError([Fault(recipe.place("data"), message)])
-    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
-    if (sft := find_run(recipe, "sft")).finished:
+    dtype = recipe.model.dtype
+    recipe = fit.to_machine(recipe)
+    sft = find_run(recipe, "sft")
+    if sft.finished:
         say(f"own solutions: the warm start is finished already, in {sft.path}")
         return
     require(recipe, ("sft", "evaluate"))
@@ -38,7 +40,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     folder = recipe.stage_dir(own_solutions.FOLDER)
     lock(folder)
-    say(f"own solutions: {fit.device_line(recipe, asked)}")
+    say(f"own solutions: {fit.device_line(recipe, dtype)}")
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)

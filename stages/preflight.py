@@ -1,14 +1,15 @@
-"""What `make` checks before a stage begins, in a second and what it takes to read the recipe's own
-data. It imports no library except torch, and torch only if a run in 16 bits is already there and
-the machine must be asked.
+"""What `make` checks before a stage begins. It takes a second, and the time to read the recipe's
+own data. It imports no library except torch, and torch only if a run in 16 bits exists and the
+machine must be asked.
 
     python -m stages.preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
 
 Faults of the recipe, or else missing packages, folders that hold another run and files of problems
-that cannot be used, are reported together, with exit code 2. What only a library can tell (a value
-that its class refuses) is checked by the stages once they have imported it.
+that cannot be used, are reported together, with exit code 2. The stages check what needs a library
+(a value that its class refuses) once they have imported it.
 
-Once all is well, `own_solutions` among the stages begins in its place where the recipe has them.
+If nothing is wrong and `own_solutions` is among the stages, that stage replaces this process, where
+the recipe has own solutions.
 """
 
 import argparse
@@ -21,12 +22,14 @@ from console.terminal import clean
 from machine.hardware import wrong_count
 from machine.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import warnings_of
+from schema.problem_sets import refused_here
+from schema.recipe import Recipe
 from schema.stages import STAGES
 from stages.cli import mistakes_reported
 from training.problem_sets import refused_here
 from training.run_folder import conflict, not_probed
 
-OWN = "own_solutions"
+OWN_SOLUTIONS = "own_solutions"
 
 
 def main():
@@ -37,41 +40,51 @@ def main():
     parser.add_argument(
         "--stages",
         nargs="*",
-        choices=(*STAGES, "evaluate", OWN),
+        choices=(*STAGES, "evaluate", OWN_SOLUTIONS),
         default=[],
         help="those about to run",
     )
     with mistakes_reported():
         # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
         options, unread = parser.parse_known_intermixed_args()
-        options.overrides = [each for each in options.overrides if "=" in each]
-        trained = [each for each in options.stages if each in STAGES]
+        options.overrides = [word for word in options.overrides if "=" in word]
         launched = launch(options.accelerate, options.processes, options.machines)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         if recipe is not None and not faults:
-            faults = missing(recipe, tuple(options.stages), launched)
-            if trained and (wrong := wrong_count(launched)):
-                faults.append(wrong)
-            folders = defaultdict(list)
-            for stage in [each for each in trained if getattr(recipe, each) is not None]:
-                with counted(launched):
-                    fault = conflict(recipe, stage)
-                if fault is not None:
-                    folders[fault.message].append(str(fault.place))
-            faults += [Fault(" and ".join(places), message) for message, places in folders.items()]
-            if {"sft", "grpo"} <= set(
-                options.stages
-            ):  # `make probe-memory`, which names one of them, trains nothing
-                faults += filter(None, [not_probed(recipe)])
-            faults += refused_here(recipe, bool(trained))
+            faults = _faults(recipe, options.stages, launched)
         if faults:
             raise RecipeError(faults)
-        for warning in warnings_of(recipe) if trained else ():
-            if warning.level != "note":
-                print(clean(warning.with_level()), file=sys.stderr)
-        if OWN in options.stages and recipe.data.own_solutions is not None:
-            words = ["-m", f"stages.{OWN}", options.recipe, *options.overrides, *unread]
+        if any(stage in STAGES for stage in options.stages):
+            for warning in warnings_of(recipe):
+                if warning.level != "note":
+                    print(clean(warning.with_level()), file=sys.stderr)
+        if OWN_SOLUTIONS in options.stages and recipe.data.own_solutions is not None:
+            words = ["-m", f"stages.{OWN_SOLUTIONS}", options.recipe, *options.overrides, *unread]
             os.execv(sys.executable, [sys.executable, *words, "--if-needed"])
+
+
+def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | str]:
+    """The faults for which the stages that are about to run would end."""
+    training_stages = [stage for stage in stages if stage in STAGES]
+    faults = missing(recipe, tuple(stages), launched)
+    count_message = wrong_count(launched) if training_stages else None
+    if count_message:
+        faults.append(count_message)
+    folders = defaultdict(list)
+    for stage in training_stages:
+        if getattr(recipe, stage) is None:
+            continue
+        with counted(launched):
+            fault = conflict(recipe, stage)
+        if fault is not None:
+            folders[fault.message].append(str(fault.place))
+    for message, places in folders.items():
+        faults.append(Fault(" and ".join(places), message))
+    # `make probe-memory` names only one of the two, and trains nothing.
+    probe_fault = not_probed(recipe) if {"sft", "grpo"} <= set(stages) else None
+    if probe_fault:
+        faults.append(probe_fault)
+    return faults + list(refused_here(recipe, bool(training_stages)))
 
 
 if __name__ == "__main__":

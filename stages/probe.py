@@ -1,7 +1,7 @@
-"""Measures how often the policy that GRPO starts from solves each training problem, before GRPO is
-paid for.
+"""Measures how often the policy that GRPO starts from solves each training problem, before GRPO
+costs GPU hours.
 
-A group of completions that are all right or all wrong teaches nothing, so the pass rates tell how
+A group of completions that are all right or all wrong teaches nothing, so the pass rates show how
 much of the sampling would be in vain. `data.pass_rate` then chooses the problems by them.
 """
 
@@ -28,48 +28,51 @@ PROBLEMS = 512
 def main(recipe: Recipe, problems: int | None = None, samples: int | None = None):
     """Measure how often the policy that GRPO starts from solves each training problem, sampled as
     GRPO will."""
-    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
+    dtype = recipe.model.dtype
+    recipe = fit.to_machine(recipe)
     require(recipe, ("evaluate",))
-    folder, group = recipe.stage_dir("probe"), setting(recipe, "grpo", "num_generations")
+    folder = recipe.stage_dir("probe")
+    group_size = setting(recipe, "grpo", "num_generations")
     lock(folder)
     policy = probe.starting_policy(recipe)
     label = "sft" if policy.trained else "base"
-    say(f"probe: {fit.device_line(recipe, asked)}")
+    say(f"probe: {fit.device_line(recipe, dtype)}")
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     ids = probe.drawn(recipe, tokenizer, rows)
-    before = (
-        probe.read_pass_rates(folder / PASS_RATES)[0] if (folder / PASS_RATES).is_file() else {}
-    )
-    problems = min(problems or before.get("probed", PROBLEMS), len(ids))
-    samples = samples or before.get("samples", group)
+    last_probe = {}
+    if (folder / PASS_RATES).is_file():
+        last_probe, _ = probe.read_pass_rates(folder / PASS_RATES)
+    problems = min(problems or last_probe.get("probed", PROBLEMS), len(ids))
+    samples = samples or last_probe.get("samples", group_size)
     if problems * samples > probe.MOST:
-        many = (
-            f"{problems:,} problems × {samples:,} completions are more than the {probe.MOST:,} that"
-            " a probe may have"
+        message = (
+            f"probe: {problems:,} problems × {samples:,} completions are more than the"
+            f" {probe.MOST:,} that a probe may have: ask for fewer by --problems and --samples"
         )
-        raise RecipeError([f"probe: {many}: ask for fewer by --problems and --samples"])
-    answers = probe.RepeatedAnswers(
-        folder, policy, tokenizer, [rows[i] for i in ids], problems, samples
-    )
-    say(
-        f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of"
-        f" {policy.trained or 'the base model'}"
-    )
+        raise RecipeError([message])
+    drawn = [rows[i] for i in ids]
+    answers = probe.RepeatedAnswers(folder, policy, tokenizer, drawn, problems, samples)
+    source = policy.trained or "the base model"
+    say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {source}")
     if answers.missing():
-        with engine(policy.recipe, tokenizer, [policy.trained], answers.longest_prompt) as [
-            complete
-        ]:
+        longest = answers.longest_prompt
+        with engine(policy.recipe, tokenizer, [policy.trained], longest) as [complete]:
             answers.complete(complete)
     terms = probe.terms(policy, tokenizer, rows)
-    figures = probe.write(folder, terms, answers, ids[:problems], group)
+    figures = probe.write(folder, terms, answers, ids[:problems], group_size)
     say()
     say_markdown(probe.table(figures, answers.right(), label))
-    change = probe.change_before_grpo(figures, answers.right())
-    if change:
-        say(f"\nadvice: {change}")
+    advice = probe.change_before_grpo(figures, answers.right())
+    if advice:
+        say(f"\nadvice: {advice}")
     say(f"\nresults: {folder}")
+    _say_next(recipe)
+
+
+def _say_next(recipe: Recipe):
+    """Name the next command: GRPO, or its page if GRPO is finished."""
     if finished(recipe.stage_dir("grpo")):
         say(
             f"next: {make_line('view', RUN=[recipe.output_dir])} (GRPO is finished: the probe"
@@ -79,7 +82,7 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
         say(f"next: {make_command('grpo', recipe)}")
 
 
-def how_many(text: str) -> int:
+def count(text: str) -> int:
     """A number from 1 up, as argparse reads it."""
     if text.isdecimal() and 1 <= int(text) <= 10**9:
         return int(text)
@@ -88,11 +91,11 @@ def how_many(text: str) -> int:
 
 OPTIONS = {
     "--problems": {
-        "type": lambda text: 10**9 if text == "all" else how_many(text),
+        "type": lambda text: 10**9 if text == "all" else count(text),
         "help": f"how many, drawn by the seed, or `all` (default: as the last time, or {PROBLEMS})",
     },
     "--samples": {
-        "type": how_many,
+        "type": count,
         "help": "completions of each (default: as the last time, or grpo.num_generations)",
     },
 }

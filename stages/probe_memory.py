@@ -29,9 +29,10 @@ from training.trainer import grpo_trainer
 
 def main(recipe: Recipe):
     """Try a recipe's largest step, for real, and say how much memory it took."""
-    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
+    dtype = recipe.model.dtype
+    recipe = fit.to_machine(recipe)
     require(recipe, ("grpo",))
-    say(f"probe: {fit.device_line(recipe, asked)}")
+    say(f"probe: {fit.device_line(recipe, dtype)}")
     quiet_libraries()
     began = time.monotonic()
     require_values(recipe, "grpo")
@@ -48,7 +49,8 @@ def main(recipe: Recipe):
             raise RunStopped(out_of_memory(recipe), OUT_OF_MEMORY) from error
     say(f"two of the largest steps took {time.monotonic() - began:.0f} s, loading included")
     if torch.cuda.is_available():
-        peak, card = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
+        peak = torch.cuda.max_memory_allocated()
+        _, card = torch.cuda.mem_get_info()
         say(f"peak memory: {peak / memory.GIB:.1f} of {card / memory.GIB:.1f} GiB")
     say(f"next: {make_command('grpo', recipe)}")
 
@@ -56,22 +58,25 @@ def main(recipe: Recipe):
 def worst_step(recipe: Recipe, folder: str) -> Recipe:
     """The recipe, changed to take two steps of completions that all reach their limit, in another
     folder."""
-    given = configs.setting(recipe, "grpo", "generation_kwargs") or {}
+    generation = configs.setting(recipe, "grpo", "generation_kwargs") or {}
     limit = configs.setting(recipe, "grpo", "max_completion_length")
-    least = "min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens"
+    minimum = "min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens"
     changed = {
         "max_steps": 2,  # the optimizer's states are there from the second step on
         "save_strategy": "no",
         "eval_steps": None,
-        "generation_kwargs": given | {least: limit},
+        "generation_kwargs": generation | {minimum: limit},
     }
     return dataclasses.replace(recipe, grpo=recipe.grpo | changed, output_dir=folder)
 
 
 def longest_first(rows: list[dict], tokenizer, system: str | None) -> list[dict]:
-    return sorted(
-        rows, key=lambda row: -len(prompt.question_ids(tokenizer, row["problem"], system))
-    )
+    """The rows, sorted by the length of their prompts, the longest first."""
+
+    def prompt_length(row: dict) -> int:
+        return len(prompt.question_ids(tokenizer, row["problem"], system))
+
+    return sorted(rows, key=prompt_length, reverse=True)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ NOT_RUN = "not yet run"
 
 
 class Line(NamedTuple):
-    """A recipe in one line: its name, and what the comment at its top says, each cut short."""
+    """A recipe as one line of the list. All but its name is from the comment at its top, cut
+    short."""
 
     name: str
-    what: str
+    description: str
     needs: str
     result: str
 
@@ -29,47 +30,50 @@ class Line(NamedTuple):
 def main(folder: Path = Path("recipes")):
     lines = sorted(map(line_of, folder.glob("*.yaml")), key=lambda line: line.order)
     for line in [Line("recipe", "what", "needs", "result"), *lines]:
-        say(f"{line.name:<20} {line.what:<38} {line.needs:<18} {line.result}".rstrip())
+        say(f"{line.name:<20} {line.description:<38} {line.needs:<18} {line.result}".rstrip())
     say("the first lines of recipes/name.yaml say more, and how it is run")
     say("next: make check RECIPE=name, or make grpo RECIPE=name")
 
 
 def line_of(path: Path) -> Line:
+    """The line of a recipe's file.
+
+    An editor may leave a link beside a file that it has open; its line says that it cannot be read.
+    """
     try:
-        what, words = header(text_of(path))
-    except (
-        FileNotFoundError,
-        Unreadable,
-    ) as error:  # a link that an editor leaves beside a file, say
+        description, entries = header(text_of(path))
+    except (FileNotFoundError, Unreadable) as error:
         return Line(path.stem, f"cannot be read ({error})", "", NOT_RUN)
-    result = words.get("reaches", NOT_RUN).removeprefix("held-out ").removeprefix("accuracy ")
+    result = entries.get("reaches", NOT_RUN).removeprefix("held-out ").removeprefix("accuracy ")
     if result.startswith(NOT_RUN):
         result = NOT_RUN
-    needs = re.split(r"[;,(]| and ", words.get("needs", ""))[0]
+    result = re.split(r",| over ", result)[0]
+    needs = re.split(r"[;,(]| and ", entries.get("needs", ""))[0]
     needs = needs.replace(" with ", " ").removeprefix("one ").removeprefix("a ")
-    what = re.sub(r" \(.*?\)", "", what) or "no description"  # without papers and years
-    return Line(
-        path.stem, short(what, 38), short(needs, 18), short(re.split(r",| over ", result)[0], 21)
-    )
+    # without papers and years
+    description = re.sub(r" \(.*?\)", "", description) or "no description"
+    return Line(path.stem, shorten(description, 38), shorten(needs, 18), shorten(result, 21))
 
 
-def short(text: str, most: int) -> str:
-    """The text, or its first words and … where it is longer."""
-    return textwrap.shorten(text, most, placeholder=" …", break_on_hyphens=False)
+def shorten(text: str, width: int) -> str:
+    """The text, or its first words and … where it is longer than the width."""
+    return textwrap.shorten(text, width, placeholder=" …", break_on_hyphens=False)
 
 
 def header(text: str) -> tuple[str, dict[str, str]]:
-    """A recipe's description in the comment at its top, and what that says after Run, Needs and
-    Reaches."""
+    """The comment at the top of a recipe: its description, and its entries Run, Needs and Reaches,
+    by their names in lower case."""
     lines = re.match(r"(?:#.*\n)*", text)[0].splitlines()
-    what, told = [], {}
+    description = []
+    entries = {}
     for line in lines:
         line = line.lstrip("# ").strip()
-        if match := re.match(r"(Run|Needs|Reaches)\s+(.*)", line):
-            told[match[1].lower()] = match[2]
+        match = re.match(r"(Run|Needs|Reaches)\s+(.*)", line)
+        if match:
+            entries[match[1].lower()] = match[2]
         else:
-            what.append(line)
-    return " ".join(what), told
+            description.append(line)
+    return " ".join(description), entries
 
 
 if __name__ == "__main__":

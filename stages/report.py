@@ -18,40 +18,56 @@ from training.writing import link_inside
 
 def main(files: list[Path]):
     """Write the report of finished answers, or of a finished run, again."""
-    alone = files[0] if len(files) == 1 else None
-    if runs := (
-        [each for each in (alone, alone / "grpo") if (each / "recipe.yaml").is_file()]
-        if alone
-        else []
-    ):
-        say(f"report: {run_pages.write(runs[0])}")
-        return
-    given, files = files, sorted(alone.glob("*.jsonl")) if alone and alone.is_dir() else files
-    files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
+    answers = files
+    if len(files) == 1:
+        for folder in (files[0], files[0] / "grpo"):
+            if (folder / "recipe.yaml").is_file():
+                say(f"report: {run_pages.write(folder)}")
+                return
+        if files[0].is_dir():
+            answers = files[0].glob("*.jsonl")
+    answers = [file for file in answers if not file.name.endswith(".seconds.jsonl")]
+    answers.sort(key=_order)
     try:
-        strangers = [file for file in files if not file.is_file() or file.suffix != ".jsonl"]
-        if not files or strangers or len({file.parent for file in files}) != 1:
-            what = ", ".join(map(str, strangers or given)) or "nothing"
-            raise ValueError(
-                f"{what}: name the folder of one benchmark's answers or of a run,"
-                f" FILE=folder{_known()}"
-            )
-        if wrong := link_inside(files[0].parent):
-            raise ValueError(str(wrong))
-        say_markdown(write(files[0].parent, [file.stem for file in files]))
+        say_markdown(write(_folder_of(answers, files), [file.stem for file in answers]))
     except ValueError as error:
         raise RecipeError([Fault("report", str(error))]) from None
 
 
-def _known() -> str:
+def _folder_of(answers: list[Path], files: list[Path]) -> Path:
+    """The folder of one benchmark's answers, found among the files that the user named.
+
+    Raises:
+        ValueError: there are no answers, or not in one folder, or the folder holds a link.
+    """
+    strangers = [file for file in answers if not file.is_file() or file.suffix != ".jsonl"]
+    folders = {file.parent for file in answers}
+    if strangers or len(folders) != 1:
+        names = ", ".join(map(str, strangers or files)) or "nothing"
+        raise ValueError(
+            f"{names}: name the folder of one benchmark's answers or of a run,"
+            f" FILE=folder{_list_folders()}"
+        )
+    [folder] = folders
+    fault = link_inside(folder)
+    if fault:
+        raise ValueError(str(fault))
+    return folder
+
+
+def _list_folders() -> str:
+    """The folders of answers in `outputs`, as the end of a message."""
     folders = sorted({str(file.parent) for file in Path("outputs").glob("*/eval/**/*.jsonl")})
     return f"; there are: {', '.join(folders)}" if folders else ""
 
 
-def _age(file: Path) -> tuple[int, str]:
-    return (LABELS.index(file.stem) if file.stem in LABELS else len(LABELS)), file.stem
+def _order(file: Path) -> tuple[int, str]:
+    """The place of a file of answers in a report: our stages in their order, then other models."""
+    place = LABELS.index(file.stem) if file.stem in LABELS else len(LABELS)
+    return place, file.stem
 
 
 if __name__ == "__main__":
-    what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
-    run("report", main, {"files": {"nargs": "*", "type": Path, "help": what}}, takes_recipe=False)
+    files_help = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
+    options = {"files": {"nargs": "*", "type": Path, "help": files_help}}
+    run("report", main, options, takes_recipe=False)

@@ -1,6 +1,6 @@
-"""What a recipe gains over several seeds: one seed is a story. `make seeds` trains and compares
-each in a folder of its own, `outputs/<recipe>/seed-<n>`, and this reads their comparisons on the
-held-out problems.
+"""Report what a recipe gains over several seeds, because one seed may be luck. `make seeds` trains
+and evaluates every seed in its folder `outputs/<recipe>/seed-<n>`; this stage then reads their
+evaluations on the held-out problems.
 """
 
 import re
@@ -21,56 +21,29 @@ from training.writing import link_inside
 def main(recipe: Recipe, seeds: list[str], check: bool = False):
     """Report the accuracy of each stage over seeds, and what each stage gained, with an interval
     over the seeds."""
-    # make's shell parts them again: of plain numbers and blanks it makes the same.
-    seeds = re.split("[ \t\n]+", " ".join(seeds).strip(" \t\n"))
-    refusal = RULES["recipe"]["seed"].refusal
-    if wrong := [
-        each for each in seeds if not re.fullmatch("0|[1-9][0-9]{0,9}", each) or refusal(int(each))
-    ]:
-        raise RecipeError(
-            [f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong[0]}"']
-        )
+    numbers = _read_seeds(seeds)
     if check:
-        # Each seed's own; the stages are given them after whatever the recipe says.
-        if taken := [key for key in ("seed", "output_dir") if (key,) in recipe.places]:
-            message = "make seeds sets it for each seed: leave it out"
-            raise RecipeError([Fault(recipe.place(key), f"{key}: {message}") for key in taken])
-        if "'" in recipe.name:  # the Makefile puts it between two
-            raise RecipeError(
-                [f"{recipe.name}.yaml: a recipe with a quote in its name has no seeds: rename it"]
-            )
+        _check_recipe(recipe)
         return
-    if wrong := link_inside(Path(recipe.output_dir)):
-        raise RecipeError([wrong])
-    found = {}
-    for seed in dict.fromkeys(map(int, seeds)):
-        file = recipe.stage_dir(f"seed-{seed}") / "eval/held-out/summary.json"
-        try:
-            figures = parsed(file.read_text(encoding="utf-8"))
-            found[seed] = {
-                label: (int(each["n"]), float(each["accuracy"])) for label, each in figures.items()
-            }
-        except FileNotFoundError:
-            raise RecipeError(
-                [f"{file} is not there: {make_command('seeds', recipe)} makes it"]
-            ) from None
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            raise RecipeError(
-                [f"{file} is not what an evaluation wrote ({type(error).__name__}): delete it"]
-            ) from None
-    labels = list(next(iter(found.values())))
-    sizes = {n for each in found.values() for n, _ in each.values()}
-    if len(sizes) > 1 or any(list(each) != labels for each in found.values()):
+    fault = link_inside(Path(recipe.output_dir))
+    if fault:
+        raise RecipeError([fault])
+    accuracies = {}
+    sizes = set()
+    for seed in numbers:
+        accuracies[seed] = {}
+        for label, (size, accuracy) in _read_summary(recipe, seed).items():
+            accuracies[seed][label] = accuracy
+            sizes.add(size)
+    labels = list(next(iter(accuracies.values())))
+    if len(sizes) > 1 or any(list(by_label) != labels for by_label in accuracies.values()):
         raise RecipeError(
             [f"the seeds in {recipe.output_dir} were not compared on the same problems and stages"]
         )
-    accuracies = {
-        seed: {label: accuracy for label, (_, accuracy) in each.items()}
-        for seed, each in found.items()
-    }
     text = "\n".join(table(accuracies))
     heading = (
-        f"held-out accuracy, n = {sizes.pop()}, {len(found)} seeds, 95% intervals over seeds\n\n"
+        f"held-out accuracy, n = {sizes.pop()}, {len(accuracies)} seeds,"
+        " 95% intervals over seeds\n\n"
     )
     file = recipe.stage_dir("seeds.md")
     write_whole(file, heading + text + "\n")
@@ -79,21 +52,77 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
     say(f"\nresults: {file}")
 
 
+def _read_seeds(texts: list[str]) -> list[int]:
+    """The seeds as numbers, without repeats.
+
+    Raises:
+        RecipeError: one is no seed.
+    """
+    refusal = RULES["recipe"]["seed"].refusal
+    numbers = []
+    # The shell of make splits them in the same way, as only digits and blanks are accepted.
+    for text in re.split("[ \t\n]+", " ".join(texts).strip(" \t\n")):
+        if not re.fullmatch("0|[1-9][0-9]{0,9}", text) or refusal(int(text)):
+            raise RecipeError(
+                [f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{text}"']
+            )
+        numbers.append(int(text))
+    return list(dict.fromkeys(numbers))
+
+
+def _check_recipe(recipe: Recipe):
+    """Refuse a recipe that cannot be trained with several seeds."""
+    keys = [key for key in ("seed", "output_dir") if (key,) in recipe.places]
+    if keys:
+        message = "make seeds sets it for each seed: leave it out"
+        raise RecipeError([Fault(recipe.place(key), f"{key}: {message}") for key in keys])
+    if "'" in recipe.name:  # the Makefile writes the name between two quotes
+        raise RecipeError(
+            [f"{recipe.name}.yaml: a recipe with a quote in its name has no seeds: rename it"]
+        )
+
+
+def _read_summary(recipe: Recipe, seed: int) -> dict[str, tuple[int, float]]:
+    """The number of held-out problems and the accuracy of every stage that one seed evaluated.
+
+    Raises:
+        RecipeError: the summary is missing or damaged.
+    """
+    file = recipe.stage_dir(f"seed-{seed}") / "eval/held-out/summary.json"
+    try:
+        summary = parsed(file.read_text(encoding="utf-8"))
+        return {
+            label: (int(figures["n"]), float(figures["accuracy"]))
+            for label, figures in summary.items()
+        }
+    except FileNotFoundError:
+        message = f"{file} is not there: {make_command('seeds', recipe)} makes it"
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        message = f"{file} is not what an evaluation wrote ({type(error).__name__}): delete it"
+    raise RecipeError([message])
+
+
 def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
-    """Markdown: a row for each seed, one for the mean over them, and a line for each gain in the
-    same seed that an evaluation compares."""
+    """Markdown: a row for each seed, a row for the mean over the seeds, and a line for each gain
+    that an evaluation compares.
+
+    Args:
+        accuracies: the accuracy of each stage by its label, by seed.
+    """
     labels = list(next(iter(accuracies.values())))
     lines = [row(["seed", *map(inline, labels)]), row(["---", *["---:"] * len(labels)])]
-    lines += [
-        row([str(seed), *(f"{each[of]:.1%}" for of in labels)]) for seed, each in accuracies.items()
-    ]
+    for seed, by_label in accuracies.items():
+        lines.append(row([str(seed), *(f"{by_label[label]:.1%}" for label in labels)]))
     if len(accuracies) < 2:
         return [*lines, "", "One seed says nothing about others: no interval."]
-    means = [over_seeds([each[label] for each in accuracies.values()]) for label in labels]
-    lines += [row(["mean", *(f"{mean:.1%} ± {100 * half:.1f}" for mean, half in means)]), ""]
+    means = ["mean"]
+    for label in labels:
+        mean, half_width = over_seeds([by_label[label] for by_label in accuracies.values()])
+        means.append(f"{mean:.1%} ± {100 * half_width:.1f}")
+    lines += [row(means), ""]
     for before, after in compared(labels):
-        gains = seeds_verdict([each[after] - each[before] for each in accuracies.values()])
-        lines.append(f"- {inline(before)} → {inline(after)}: {gains}")
+        gains = [by_label[after] - by_label[before] for by_label in accuracies.values()]
+        lines.append(f"- {inline(before)} → {inline(after)}: {seeds_verdict(gains)}")
     return lines
 
 

@@ -24,38 +24,41 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         raise RecipeError(
             [f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"]
         )
-    found = [] if lab else find(runs, stages=("grpo", "dpo", "sft"))
-    names = ", ".join(name_of(run) for run in found) or "the lab"
+    folders = [] if lab else find(runs, stages=("grpo", "dpo", "sft"))
+    names = ", ".join(map(name_of, folders)) or "the lab"
     if html is not None:
-        if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():
-            raise RecipeError(
-                [f"HTML={html}: name a file that ends in .html, in a folder that is there"]
-            )
-        say(f"view: reading {names}, which may take half a minute")
-        try:
-            text = whole(found, lambda parts: say(f"view: {parts:,} parts of the page are read"))
-        except ODD as error:
-            raise RecipeError([complaint(error)]) from None
-        html.write_text(text, encoding="utf-8")
-        say(
-            f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in"
-            " any browser"
-        )
+        _write_page(html, folders, names)
         return
 
-    def ready(taken: int):
-        say(f"view: {names}, at http://127.0.0.1:{taken} until you press Ctrl-C")
+    def say_address(bound_port: int):
+        say(f"view: {names}, at http://127.0.0.1:{bound_port} until you press Ctrl-C")
         if sys.stdout.isatty():
-            say(f"on another machine, forward the port: ssh -L {taken}:127.0.0.1:{taken} …")
+            forwarded = f"{bound_port}:127.0.0.1:{bound_port}"
+            say(f"on another machine, forward the port: ssh -L {forwarded} …")
 
     try:
-        serve(found, int(port), ready)
+        serve(folders, int(port), say_address)
     except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or "a port is a number up to 65535"
-        raise RecipeError(
-            [f"PORT={port}: {why}: take another, or 0 for any that is free"]
-        ) from None
+        reason = getattr(error, "strerror", None) or "a port is a number up to 65535"
+        message = f"PORT={port}: {reason}: take another, or 0 for any that is free"
+        raise RecipeError([message]) from None
     say("view: stopped")
+
+
+def _write_page(file: Path, folders: list[Path], names: str):
+    """Write the page of some runs as one file."""
+    if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
+        raise RecipeError(
+            [f"HTML={file}: name a file that ends in .html, in a folder that is there"]
+        )
+    say(f"view: reading {names}, which may take half a minute")
+    try:
+        text = whole(folders, lambda parts: say(f"view: {parts:,} parts of the page are read"))
+    except ODD as error:
+        raise RecipeError([complaint(error)]) from None
+    file.write_text(text, encoding="utf-8")
+    size = len(text.encode()) / 2**20
+    say(f"view: {names}, written to {file} ({size:.1f} MiB): open it in any browser")
 
 
 OPTIONS = {
