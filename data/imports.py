@@ -149,9 +149,9 @@ LIBRARIES = ("<", *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
 
 
 def raised(error: BaseException) -> str:
-    """What a user's function raised, in one line, with file and line: the deepest outside
-    libraries, or else in them. The caller's own line, which is the first, is that only where there
-    is no other."""
+    """An exception of a user's function in one line, with file and line: the deepest frame outside
+    libraries, or else the deepest in them. The first frame is the caller's, and counts only if it
+    is the only one."""
     try:
         text = " ".join(str(error).split())[:500]
     except Exception:  # its own `__str__` may raise any
@@ -160,13 +160,13 @@ def raised(error: BaseException) -> str:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {text}"
     frames = traceback.extract_tb(error.__traceback__)
     frames = frames[1:] or frames
-    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
-    frame = (own or frames)[-1]
+    user_frames = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    frame = (user_frames or frames)[-1]
     return f"{frame.filename}:{frame.lineno}: {type(error).__name__}: {text}"
 
 
-def shown(value: object) -> str:
-    """What a user's function returned, cut short; its own `__repr__` may raise."""
+def short_repr(value: object) -> str:
+    """The value that a user's function returned, cut short; its `__repr__` may raise."""
     cut = reprlib.Repr()
     cut.maxstring = cut.maxother = 80
     try:

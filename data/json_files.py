@@ -10,10 +10,10 @@ from typing import Any
 LARGEST = 2**28
 
 
-def read_object(file: Path, most: int = 4 * 2**20) -> dict | None:
+def read_object(file: Path, max_bytes: int = 4 * 2**20) -> dict | None:
     """The object in a JSON file; None where it is not there or holds none, as one that a full disk
-    or a crash left, or has more than `most` bytes."""
-    if not file.is_file() or file.stat().st_size > most:
+    or a crash left, or has more than `max_bytes`."""
+    if not file.is_file() or file.stat().st_size > max_bytes:
         return None
     try:
         value = parsed(file.read_text(encoding="utf-8"))

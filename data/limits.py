@@ -36,7 +36,7 @@ def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = 
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(sender, seconds, work, arguments), daemon=True)
-    most = _memory_of(os.getpid()) + memory * GIB
+    max_memory = _memory_of(os.getpid()) + memory * GIB
     with warnings.catch_warnings():
         # of threads, none of which the child needs
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -46,7 +46,7 @@ def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = 
     deadline = time.monotonic() + 10 * seconds
     try:
         while not receiver.poll(0.01):
-            if _memory_of(process.pid) > most:
+            if _memory_of(process.pid) > max_memory:
                 raise Exceeded(f"takes more than {memory} GiB")
             if time.monotonic() > deadline:
                 raise out_of_time

@@ -200,15 +200,15 @@ def reached(numbers: tuple[int, ...]) -> dict[int, Tree]:
             with_first = reached(tuple(numbers[i] for i in (0, *beside)))
             without_first = reached(tuple(numbers[i] for i in after_first if i not in beside))
             for a, b in product(with_first.items(), without_first.items()):
-                (low, right), (high, left) = sorted(
+                (low, right_side), (high, left_side) = sorted(
                     (a, b), key=lambda value_and_tree: value_and_tree[0]
                 )
-                trees.setdefault(high + low, ("+", left, right))
-                trees.setdefault(high * low, ("*", left, right))
+                trees.setdefault(high + low, ("+", left_side, right_side))
+                trees.setdefault(high * low, ("*", left_side, right_side))
                 if high > low:
-                    trees.setdefault(high - low, ("-", left, right))
+                    trees.setdefault(high - low, ("-", left_side, right_side))
                 if high % low == 0:
-                    trees.setdefault(high // low, ("/", left, right))
+                    trees.setdefault(high // low, ("/", left_side, right_side))
     return trees
 
 
@@ -216,12 +216,12 @@ def written(tree: Tree) -> str:
     """`(8-5)*3`, with no bracket that changes nothing in a calculation from left to right."""
     if isinstance(tree, int):
         return str(tree)
-    sign, left, right = tree
-    first = written(left)
-    second = written(right)
-    if not isinstance(left, int) and _RANK[left[0]] < _RANK[sign]:
+    sign, left_side, right_side = tree
+    first = written(left_side)
+    second = written(right_side)
+    if not isinstance(left_side, int) and _RANK[left_side[0]] < _RANK[sign]:
         first = f"({first})"
-    if not isinstance(right, int) and _RANK[right[0]] <= _RANK[sign]:
+    if not isinstance(right_side, int) and _RANK[right_side[0]] <= _RANK[sign]:
         second = f"({second})"
     return first + sign + second
 
@@ -237,15 +237,15 @@ def worked(tree: Tree) -> str:
 
 def _reduced(tree: Tree) -> Tree:
     """With its first sign that stands between two numbers worked out."""
-    sign, left, right = tree
-    if not isinstance(left, int):
-        return sign, _reduced(left), right
-    if not isinstance(right, int):
-        return sign, left, _reduced(right)
+    sign, left_side, right_side = tree
+    if not isinstance(left_side, int):
+        return sign, _reduced(left_side), right_side
+    if not isinstance(right_side, int):
+        return sign, left_side, _reduced(right_side)
     if sign == "+":
-        return left + right
+        return left_side + right_side
     if sign == "-":
-        return left - right
+        return left_side - right_side
     if sign == "*":
-        return left * right
-    return left // right
+        return left_side * right_side
+    return left_side // right_side

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from data import SETS
 from data.gold import gold_answer, read_check
-from data.imports import named_function, raised, shown
+from data.imports import named_function, raised, short_repr
 from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
 from data.sources import DataError
 
@@ -143,7 +143,9 @@ class _Selection:
         self.originals = source
         if where:
             originals = getattr(source, "original", source)
-            self.originals = [row | own for row, own in zip(source, originals, strict=True)]
+            self.originals = [
+                row | original for row, original in zip(source, originals, strict=True)
+            ]
         for column in where:
             if source and all(at(row, column) is None for row in self.originals):
                 names = ", ".join(str(key) for key in self.originals[0] if key != RAW)
@@ -239,7 +241,7 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
     if strange:
         raise DataError(
             f"data set {name}: its function must return a list of rows {{'problem': …}}, not"
-            f" {shown(strange[0])}"
+            f" {short_repr(strange[0])}"
         )
     if any("answer" in row and "solution" not in row for row in rows):
         rows = [row if "solution" in row else _answered(row) for row in rows]
@@ -319,7 +321,7 @@ def _reason_to_drop(row: dict, problems: set[str]) -> str | None:
 def _require_columns(row: dict) -> None:
     for name in row:
         if not isinstance(name, str):
-            raise DataError(f"a column is named by text, not by {shown(name)}")
+            raise DataError(f"a column is named by text, not by {short_repr(name)}")
     if reserved := sorted(TAKEN & row.keys()):
         raise DataError(
             f"the column {reserved[0]} has a name that the trainer uses itself: rename it"
@@ -327,7 +329,7 @@ def _require_columns(row: dict) -> None:
     if missing := [name for name in ("problem", "solution") if name not in row]:
         raise DataError(
             f"a data set's rows need `problem` and `answer`; {' and '.join(missing)} missing in"
-            f" {shown(row)}"
+            f" {short_repr(row)}"
         )
 
 

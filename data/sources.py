@@ -123,11 +123,11 @@ def _worked_out(expression: ast.expr, steps: list[str]) -> Fraction:
     """The value; its steps are appended in the order in which they are computed."""
     if isinstance(expression, ast.Constant):
         return _number(expression.value)
-    left = _worked_out(expression.left, steps)
-    right = _worked_out(expression.right, steps)
+    left_side = _worked_out(expression.left, steps)
+    right_side = _worked_out(expression.right, steps)
     sign, compute = _OPERATIONS[type(expression.op)]
-    value = compute(left, right)
-    steps.append(f"{_decimal(left)} {sign} {_decimal(right)} = {_decimal(value)}")
+    value = compute(left_side, right_side)
+    steps.append(f"{_decimal(left_side)} {sign} {_decimal(right_side)} = {_decimal(value)}")
     return value
 
 

@@ -1,5 +1,5 @@
-"""The reward for each step of a sum worked digit by digit: what process supervision needs, somebody
-who knows."""
+"""The reward for each step of a sum worked digit by digit. Process supervision needs a judge of
+single steps, and for these sums a rule is enough."""
 
 import re
 
@@ -12,25 +12,33 @@ def sum_steps(
     steps_before: list[list[str]] | None = None,
     **columns: object,
 ) -> list[float | None]:
-    """1.0 for a step that the right solution of `What is 47 + 85?` has at its place (`7+5=12`, then
-    `4+8+1=13`), 0.0 for another, None where the problem is no such sum. With `steps: ", "`, it is
-    asked about each step.
+    """1.0 for a step that the right solution of `What is 47 + 85?` has in the same place (`7+5=12`,
+    then `4+8+1=13`), 0.0 for any other step, None where the problem is no such sum. With
+    `steps: ", "` in the recipe, every step is a completion here.
+
+    Args:
+        steps_before: the earlier steps of each completion.
     """
-    before = steps_before or [[] for _ in completions]
+    earlier = steps_before or [[] for _ in completions]
     return [
-        _at_its_place(content(text), *each)
-        for text, *each in zip(completions, problem, before, strict=True)
+        _step_reward(content(completion), question, steps)
+        for completion, question, steps in zip(completions, problem, earlier, strict=True)
     ]
 
 
-def _at_its_place(step: str, problem: str, before: list[str]) -> float | None:
-    asked = re.fullmatch(r"What is (\d+) \+ (\d+)\?", problem)
-    if not asked or len(asked[1]) != len(asked[2]):
+def _step_reward(step: str, problem: str, earlier: list[str]) -> float | None:
+    operands = re.fullmatch(r"What is (\d+) \+ (\d+)\?", problem)
+    if not operands or len(operands[1]) != len(operands[2]):
         return None
-    right, carry = [], 0
-    for x, y in zip(asked[1][::-1], asked[2][::-1], strict=True):
+    solution = []
+    carry = 0
+    for x, y in zip(operands[1][::-1], operands[2][::-1], strict=True):
         total = int(x) + int(y) + carry
-        right.append(f"{x}+{y}{'+1' * carry}={total}")
+        sign = "+1" if carry else ""
+        solution.append(f"{x}+{y}{sign}={total}")
         carry = total // 10
-    said = step.removeprefix("<think>").split("</think>")[0].strip()
-    return float(len(before) < len(right) and said == right[len(before)])
+    place = len(earlier)
+    if place >= len(solution):
+        return 0.0
+    text = step.removeprefix("<think>").split("</think>")[0].strip()
+    return 1.0 if text == solution[place] else 0.0

@@ -1,5 +1,4 @@
-"""Are the calculations in a text true? A reward for the steps of a worked solution, and for the
-whole of one."""
+"""Are the calculations in a text true? A reward for a worked solution, or for each of its steps."""
 
 import ast
 import re
@@ -12,6 +11,7 @@ from rewards.verifier.checks import ALLOWED
 
 _RUN = re.compile(r"[\d\s()+−*/×÷·.$=≈-]+")
 _SENTENCE = re.compile(r"\n|(?<=\d)\.(?=\s|$)")
+_SIGNS = "+−-*/×÷·"
 _LONGEST = 200  # characters of an equation; a worked line has far fewer
 _SPELLED = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "$": " "})
 _TEX = [
@@ -31,58 +31,74 @@ def true_equations(completions: list[str | Messages], **columns: object) -> list
 
     An equation has only numbers, brackets and + - * / on both sides, and at least one operation:
     `12*3 = 36`, `4+8+1=13`, `7/3 ≈ 2.33`. A decimal may be rounded. Algebra, powers, percentages
-    and words are not looked at. It does not ask what an equation is for: `1+0=1` is true too. So it
-    belongs beside `correct_answer`, at a smaller weight, with `steps`, which makes it the reward of
-    each step.
+    and words are ignored. The reward does not ask what an equation is for: `1+0=1` is true too. So
+    use it beside `correct_answer`, at a smaller weight, with `steps`, which rewards every step.
     """
-    return [_all_true(content(each)) for each in completions]
+    return [_reward(content(completion)) for completion in completions]
 
 
-def _all_true(text: str) -> float | None:
-    for written, meant in _TEX:
-        text = text.replace(written, meant)
+def _reward(text: str) -> float | None:
+    for command, sign in _TEX:
+        text = text.replace(command, sign)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    found = [_is_true(part, run) for part in _SENTENCE.split(text) for run in _RUN.finditer(part)]
-    found = [each for each in found if each is not None]
-    return float(all(found)) if found else None
+    verdicts = []
+    for sentence in _SENTENCE.split(text):
+        verdicts += [_is_true(sentence, run) for run in _RUN.finditer(sentence)]
+    if False in verdicts:
+        return 0.0
+    return 1.0 if True in verdicts else None
 
 
 def _is_true(text: str, run: re.Match) -> bool | None:
-    """Whether an equation holds; None for a part of an expression that has more than numbers in
-    it."""
+    """Whether the equation in a run of numbers and signs holds. None if there is no equation, or
+    the text around it belongs to the expression, such as the x of `2x = 4`."""
     equation = run[0].strip(" \t=≈")
     if not re.search("[=≈]", equation) or len(equation) > _LONGEST:
         return None
     start = run.start() + run[0].index(equation)
-    before, after = text[:start], text[start + len(equation) :]
-    attached = re.search(r"[\w^\\{}%]$", before) or re.match(r"[\w^\\{}%!]", after)
-    open_left = equation[0] in "+−-*/×÷·" and re.search(r"[\w^\]}]\s*$", before)
-    if attached or open_left or equation[-1] in "+−-*/×÷·":
+    before = text[:start]
+    after = text[start + len(equation) :]
+    if re.search(r"[\w^\\{}%]$", before) or re.match(r"[\w^\\{}%!]", after):
         return None
-    written = re.split("[=≈]", equation.translate(_SPELLED))
-    sides = [value_of_numbers(each) for each in written]
-    if None in sides or not any(operations for _, operations in sides):
+    if equation[0] in _SIGNS and re.search(r"[\w^\]}]\s*$", before):
         return None
-    first = sides[0][0]
+    if equation[-1] in _SIGNS:
+        return None
+    sides = re.split("[=≈]", equation.translate(_SPELLED))
+    values = []
+    operations = 0
+    for side in sides:
+        value_and_operations = value_of_numbers(side)
+        if value_and_operations is None:
+            return None
+        values.append(value_and_operations[0])
+        operations += value_and_operations[1]
+    if operations == 0:
+        return None
     return all(
-        _same(first, value, side) for (value, _), side in zip(sides[1:], written[1:], strict=True)
+        _rounds_to(values[0], value, side)
+        for value, side in zip(values[1:], sides[1:], strict=True)
     )
 
 
-def _same(exact: Fraction, value: Fraction, written: str) -> bool:
-    """Whether they are equal, or `value` is a plain decimal and `exact` rounds to it."""
-    decimals = re.fullmatch(r"\s*-?\s*\d+\.(\d+)\s*", written)
-    return abs(exact - value) <= (Fraction(1, 2 * 10 ** len(decimals[1])) if decimals else 0)
+def _rounds_to(exact: Fraction, value: Fraction, text: str) -> bool:
+    """Whether `exact` equals the value, or rounds to it if its text is a plain decimal."""
+    decimal = re.fullmatch(r"\s*-?\s*\d+\.(\d+)\s*", text)
+    if not decimal:
+        return exact == value
+    return abs(exact - value) <= Fraction(1, 2 * 10 ** len(decimal[1]))
 
 
 @lru_cache(maxsize=4096)
 def value_of_numbers(side: str) -> tuple[Fraction, int] | None:
-    """The value of an expression of numbers, exactly, and how many operations it has."""
+    """The exact value of an expression of numbers, and the number of its operations; None if it
+    has no value."""
     try:
         tree = ast.parse(" ".join(side.split()), mode="eval")
-        nodes = [*ast.walk(tree)]
-        if not all(isinstance(each, (*ALLOWED, ast.UAdd)) for each in nodes):
+        nodes = list(ast.walk(tree))
+        if not all(isinstance(node, (*ALLOWED, ast.UAdd)) for node in nodes):
             return None
-        return value_of(tree.body), sum(isinstance(each, ast.BinOp) for each in nodes)
+        operations = [node for node in nodes if isinstance(node, ast.BinOp)]
+        return value_of(tree.body), len(operations)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None

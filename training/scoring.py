@@ -80,7 +80,7 @@ class GuardedReward:
             returned = returned.tolist() if hasattr(returned, "tolist") else returned
             if not isinstance(returned, list | tuple) or len(returned) != rows:
                 counted = hasattr(returned, "__len__") and not isinstance(returned, str)
-                got = f"{len(returned)} values" if counted else shown(returned)
+                got = f"{len(returned)} values" if counted else short_repr(returned)
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
         except (Exception, SystemExit) as error:
@@ -115,7 +115,7 @@ class GuardedReward:
         except Exception:  # its own `__float__` may raise any
             value = math.nan
         if isinstance(returned, str) or not math.isfinite(value) or abs(value) > LARGEST:
-            self._tell(f"returned {shown(returned)}", row, columns)
+            self._tell(f"returned {short_repr(returned)}", row, columns)
             return None
         return value
 
