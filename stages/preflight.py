@@ -22,7 +22,6 @@ from console.terminal import clean
 from machine.hardware import wrong_count
 from machine.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import warnings_of
-from schema.problem_sets import refused_here
 from schema.recipe import Recipe
 from schema.stages import STAGES
 from stages.cli import mistakes_reported

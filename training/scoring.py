@@ -20,7 +20,7 @@ import torch
 
 from console.faults import EXIT_CODES, RunStopped
 from console.terminal import clean
-from data.imports import raised, shown
+from data.imports import raised, short_repr
 from data.problems import AS_MESSAGES, likely_column
 from schema.names import LEARNED, bind_reward
 from schema.recipe import Recipe
