@@ -53,9 +53,9 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         raise RecipeError([fault])
     if model:
         root = root / "models"
+    with_control = recipe.evaluate.control and not held_out and not model
     train = []
-    validation = []
-    if held_out or (recipe.evaluate.control and not model):
+    if held_out or with_control:
         train, validation = train_and_held_out(recipe)
     if held_out:
         problems = {HELD_OUT: share_held_out(recipe, validation)[1]}
@@ -65,15 +65,10 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         sampling = samplings(recipe)
 
     from evaluation import report
-    from evaluation.answers import control, named_model, stages_of
 
     for benchmark in problems:
         lock(root / benchmark)
-    contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
-    if not model:
-        if recipe.evaluate.control and not held_out:
-            contestants[1:1] = control(recipe, train)
-        _say_unfinished(recipe)
+    contestants = _contestants(recipe, model, train if with_control else [])
     if not all(is_checked(root / name, contestants, rows) for name, rows in problems.items()):
         say(f"evaluate: {fit.device_line(recipe, dtype)}")
         complete_all(contestants, root, problems, sampling)
@@ -90,15 +85,21 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
 
 
-def _say_unfinished(recipe: Recipe):
-    """Name the stages that have begun and are not evaluated, because they are not finished."""
-    unfinished = []
-    for stage in STAGES:
-        folder = recipe.stage_dir(stage)
-        if folder.exists() and not finished(folder):
-            unfinished.append(stage)
+def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> "list[Contestant]":
+    """The models that the user named, or else the recipe's finished stages, with a control by an
+    example of the training problems where there are any. Names the stages that are not finished."""
+    from evaluation.answers import control, named_model, stages_of
+
+    if model:
+        return [named_model(recipe, path) for path in model]
+    contestants = stages_of(recipe)
+    if train:
+        contestants[1:1] = control(recipe, train)
+    begun = [stage for stage in STAGES if recipe.stage_dir(stage).exists()]
+    unfinished = [stage for stage in begun if not finished(recipe.stage_dir(stage))]
     if unfinished:
         say(f"left out, for it is not finished: {', '.join(unfinished)}")
+    return contestants
 
 
 def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list[Path]):

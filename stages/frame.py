@@ -139,10 +139,8 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
         report = run_pages.write(folder.path)
         if stage.samples:
             say(f"{name}: report in {report}")
-    for line in trained.lines:
-        say(f"{name}: {line}")
-    say(f"{name}: done, in {folder.path} (contents: docs/run-folder.md)")
-    _say_next(stage, recipe)
+    place = f"done, in {folder.path} (contents: docs/run-folder.md)"
+    _say_end(stage, recipe, [*trained.lines, place])
 
 
 def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None]:
@@ -212,8 +210,10 @@ def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrup
     train(trainer, folder, start.recipe, interrupts, stage.name)
 
 
-def _say_next(stage: Stage, recipe: Recipe):
-    """Name the next command, unless a chain of `make` runs it."""
+def _say_end(stage: Stage, recipe: Recipe, lines: list[str]):
+    """Print a stage's last lines and the next command, unless a chain of `make` runs it."""
+    for line in lines:
+        say(f"{stage.name}: {line}")
     if chain():
         return
     say(f"next: {make_command('evaluate' if stage.warm_start else 'grpo', recipe)}")

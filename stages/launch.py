@@ -111,17 +111,21 @@ def _complete(options: argparse.Namespace):
         # 0 takes any free port, because another launch may run on this machine.
         options.main_process_port = setting("main_process_port", 0)
         return
-    if setting("main_process_ip", None) is None:
+    _require_meeting(machines, setting("main_process_ip", None), int(setting("machine_rank", 0)))
+    # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
+    options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
+
+
+def _require_meeting(machines: int, address: str | None, rank: int):
+    """Refuse a launch on several machines that lacks the first one's address or a valid rank."""
+    if address is None:
         raise ValueError(
             f"--num_machines {machines}, but no --main_process_ip, the address of the first of them"
         )
-    rank = int(setting("machine_rank", 0))
     if not 0 <= rank < machines:
         raise ValueError(
             f"--machine_rank {rank}: the ranks of {machines} machines are 0 to {machines - 1}"
         )
-    # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
-    options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
 
 
 def _report_failure(error) -> int:
