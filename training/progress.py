@@ -1,5 +1,5 @@
-"""What a training run shows: one readable line per logging step, with the time that is left, and
-what a long step is doing. And what it keeps of that: metrics.jsonl."""
+"""What a training run prints: one readable line per logging step, with the time that remains, and
+what a long step is doing. And the file of its logs, metrics.jsonl."""
 
 import json
 import sys
@@ -16,8 +16,8 @@ from schema.recipe import Recipe
 from training.checkpoints import write_whole
 from training.watch import History
 
-# trl's metric → its word on the line. Each reward's mean follows the first of them, under its own
-# name.
+# trl's metric → its word on the line. The mean of each reward follows the first word, under the
+# reward's name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy": "pairs right"}
 DPO_WORDS = {
     "loss": "loss",
@@ -37,7 +37,7 @@ SILENCE = 60  # seconds after which a step says what it is doing
 
 class Progress(TrainerCallback):
     """Prints a line per logging step; and what a step is doing, where nothing was printed for
-    `SILENCE` seconds. `step`: the one that began last; None before the first."""
+    `SILENCE` seconds. `step`: the step that began last; None before the first."""
 
     def __init__(self):
         self.step: int | None = None
@@ -51,18 +51,21 @@ class Progress(TrainerCallback):
         self.began = self.printed = time.monotonic()
 
     def on_step_begin(self, args, state, control, **kwargs):
-        self.step, self.step_began, self.batches = state.global_step + 1, time.monotonic(), 0
+        self.step = state.global_step + 1
+        self.step_began = time.monotonic()
+        self.batches = 0
 
     def on_substep_end(self, args, state, control, **kwargs):
         self.batches += 1
         self.show(f"{self.batches} of {args.gradient_accumulation_steps} batches trained on")
 
     def on_step_end(self, args, state, control, **kwargs):
-        now, self.step_began = time.monotonic(), None
+        now = time.monotonic()
+        self.step_began = None
         steps = state.global_step - self.steps_before
         if steps == 1:
             self.seconds_per_step = now - self.began
-            # What only a first step takes does not lengthen the time that is left.
+            # What only a first step takes does not lengthen the time that remains.
             self.began = now
         else:
             self.seconds_per_step = (now - self.began) / (steps - 1)
@@ -82,7 +85,7 @@ class Progress(TrainerCallback):
         print(line, file=sys.stderr, flush=True)
         self.printed = time.monotonic()
 
-    def left(self, steps: int = 1) -> str:
+    def time_remaining(self, steps: int = 1) -> str:
         """About when this step and the `steps - 1` after it end, in words."""
         if self.seconds_per_step is None:
             return "but it is too early to say when"
@@ -92,12 +95,11 @@ class Progress(TrainerCallback):
         return f"in about {duration(max(1.0, seconds - (time.monotonic() - self.step_began)))}"
 
     def counting_tokens(self, generate: Callable) -> Callable:
-        """A transformers model's `generate`, which now shows how far it is."""
+        """Wrap a transformers model's `generate` so that it shows how far it is."""
 
         def counted(*args, **kwargs):
-            tokens = _Tokens(
-                self, kwargs["input_ids"].shape, kwargs["generation_config"].max_new_tokens
-            )
+            limit = kwargs["generation_config"].max_new_tokens
+            tokens = _Tokens(self, kwargs["input_ids"].shape, limit)
             return generate(*args, stopping_criteria=StoppingCriteriaList([tokens]), **kwargs)
 
         return counted
@@ -107,7 +109,8 @@ class _Tokens(StoppingCriteria):
     """Counts the tokens as they are sampled, and never stops them."""
 
     def __init__(self, progress: Progress, shape: tuple[int, int], limit: int):
-        self.progress, self.limit = progress, limit
+        self.progress = progress
+        self.limit = limit
         self.rows, self.prompt_length = shape
         self.began = time.monotonic()
 
@@ -124,32 +127,33 @@ class _Tokens(StoppingCriteria):
 
 
 def _words(logs: dict) -> dict[str, str]:
-    """The word for each metric of a log that a person watches."""
+    """The word on the line for each metric of a log that has one."""
     if "reward" in logs:
         words = GRPO_WORDS
     elif "rewards/margins" in logs:
         words = DPO_WORDS
     else:
         words = SFT_WORDS
-    first, *rest = words
+    first = next(iter(words))
     means = [key for key in logs if key.startswith("rewards/") and "mean" in key]
     ordered = {first: words[first]}
     ordered |= {key: key.split("/")[1] for key in means}
-    ordered |= {key: words[key] for key in rest}
+    ordered |= words
     return {key: word for key, word in ordered.items() if logs.get(key) is not None}
 
 
 def log_line(logs: dict, step: int, steps: int, seconds: float) -> str:
-    """A logging step in one line. `seconds`: those of a step."""
+    """A logging step in one line. `seconds`: how long a step takes."""
     values = "  ".join(f"{word} {logs[key]:.3g}" for key, word in _words(logs).items())
     # Two digits at least, and never 2.6e+02.
     per_step = f"{seconds:.2g}" if seconds < 99.5 else f"{seconds:.0f}"
-    left = duration(seconds * (steps - step))
-    return f"step {step:>{len(str(steps))}}/{steps}  {values}  {per_step} s/step  {left} left"
+    remaining = duration(seconds * (steps - step))
+    return f"step {step:>{len(str(steps))}}/{steps}  {values}  {per_step} s/step  {remaining} left"
 
 
 class ShowAdvice(TrainerCallback):
-    """Prints the advice on a run once: not again what its checkpoint's lines showed before."""
+    """Prints each advice on a run once; a resumed run does not print again what it printed before
+    its checkpoint."""
 
     def __init__(self, recipe: Recipe):
         self.recipe = recipe
@@ -166,8 +170,8 @@ class ShowAdvice(TrainerCallback):
 
 class Metrics(TrainerCallback):
     """Writes `metrics.jsonl`, one line per logging step. A resumed run first rewrites it from the
-    checkpoint's own history, so that no step appears twice. Of that it keeps only lines that a run
-    wrote: those who read them later rely on their types, and a checkpoint may be a stranger's."""
+    checkpoint's history, so that no step appears twice, without lines that no run writes: readers
+    rely on the types of the values, and a checkpoint may be a stranger's."""
 
     def __init__(self, folder: Path):
         self.file = folder / "metrics.jsonl"
@@ -185,18 +189,18 @@ class Metrics(TrainerCallback):
 
 
 def _written_by_a_run(line) -> bool:
-    """Whether it has a step, numbers by name that can be summed, and text only where answers were
-    judged."""
+    """Whether a line has a step, otherwise numbers, and text only where answers were judged."""
     if not isinstance(line, dict) or not isinstance(line.get("step"), int):
         return False
-    for key, each in line.items():
-        kind = (
-            str
-            if key == RIGHT
-            else float | int
-            if key.startswith("seconds/")
-            else float | int | None
-        )
-        if not isinstance(each, kind) or (isinstance(each, int) and abs(each) >= 2**53):
+    for key, value in line.items():
+        if key == RIGHT:
+            expected = str
+        elif key.startswith("seconds/"):  # summed over the lines
+            expected = float | int
+        else:
+            expected = float | int | None
+        if not isinstance(value, expected):
+            return False
+        if isinstance(value, int) and abs(value) >= 2**53:
             return False
     return True

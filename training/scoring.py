@@ -1,6 +1,6 @@
 """The one way from a completion to its rewards. trl calls a `GuardedReward` for each reward of the
-recipe; it keeps bad numbers away, and hands what it found to the run's `Scores`, which time, record
-and count it, and show each batch that is scored to whoever watches."""
+recipe; it replaces unusable values by None, and passes the values to the run's `Scores`, which time
+and record them, and call the run's watchers with each scored batch."""
 
 import asyncio
 import contextlib
@@ -25,12 +25,13 @@ from data.problems import AS_MESSAGES, likely_column
 from schema.names import LEARNED, bind_reward
 from schema.recipe import Recipe
 
-SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
-LEAST = 100
+MAX_FAULTY_SHARE = 0.1  # of a reward's rows, counted over at least MIN_ROWS of them
+MIN_ROWS = 100
 LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would drown every other
 SECONDS = 600  # a reward may take for one batch
 GRACE = 10  # more seconds for a reward that ignores its timeout
-# of one loop for all batches, as trl has it: a client's connections belong to their loop
+MAX_REPORTS = 6  # kinds of mistake that are printed for one reward
+# One loop for all batches, as trl has it: a client's connections belong to their loop.
 _RUNNER = asyncio.Runner()
 
 
@@ -41,73 +42,85 @@ class GuardedReward:
     takes more than `seconds` or returns no list of the right length. The first case of each kind is
     reported with its row.
 
-    `by_step`: asks the function about each step of a completion (training/step_rewards.py); by
-    default it is asked about whole ones. `scores`: what hears of each batch; none where there is no
-    run.
+    Attributes:
+        by_step: calls the function for each step of a completion (training/step_rewards.py); by
+            default it is called with completions as they are.
+        scores: receives each scored batch; None outside a run.
 
     Raises:
-        RunStopped: more than `SHARE` of its rows were bad, or its whole first batch; or it raised
-            ConnectionError, as one does whose service is gone.
+        RunStopped: more than `MAX_FAULTY_SHARE` of its rows had no usable reward, or its first
+            batch had none; or it raised ConnectionError, as a reward does whose service is gone.
     """
 
     def __init__(self, function: Callable, name: str, seconds: float = SECONDS):
-        self.function, self.name, self.seconds = function, name, seconds
+        self.function = function
+        self.name = name
+        self.seconds = seconds
         self.by_step: Callable | None = None
         self.scores: Scores | None = None
-        self.seen = self.faulty = 0
-        self.told: set[str] = set()
+        self.rows_scored = 0
+        self.rows_faulty = 0
+        self.mistakes: list[str] = []
         # trl names a reward after its function.
-        functools.update_wrapper(
-            self, function.func if isinstance(function, functools.partial) else function
-        )
+        named = function.func if isinstance(function, functools.partial) else function
+        functools.update_wrapper(self, named)
 
     def __call__(self, /, completions: list, **columns) -> list[float | None]:
-        asked = functools.partial(self.by_step, self._ask) if self.by_step else self._ask
+        score = functools.partial(self.by_step, self._score) if self.by_step else self._score
         with self.scores.timed() if self.scores else contextlib.nullcontext():
-            values = asked(completions=completions, **columns)
+            values = score(completions=completions, **columns)
             if self.scores:
                 self.scores.add(self, {"completions": completions} | columns, values)
         return values
 
-    def _ask(self, /, completions: list, **columns) -> list[float | None]:
+    def _score(self, /, completions: list, **columns) -> list[float | None]:
         rows = len(completions)
-        try:
-            with _limited(self.seconds):
-                # A function may change its own; the next is asked about what was written.
-                returned = self.function(completions=copy.deepcopy(completions), **columns)
-                returned = _awaited(returned) if inspect.iscoroutine(returned) else returned
-            # an array, or a tensor
-            returned = returned.tolist() if hasattr(returned, "tolist") else returned
-            if not isinstance(returned, list | tuple) or len(returned) != rows:
-                counted = hasattr(returned, "__len__") and not isinstance(returned, str)
-                got = f"{len(returned)} values" if counted else short_repr(returned)
-                self._tell(f"returned {got} for {rows} completions", 0, columns)
-                returned = None
-        except (Exception, SystemExit) as error:
-            if (
-                type(error) is ConnectionError
-            ):  # this very class is meant: libraries raise kinds of it
-                message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
-                raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
-            returned = None
-            self._tell(f"failed at {raised(error)}{as_in_trl(error, columns)}", 0, columns)
+        returned = self._call(completions, columns)
         if returned is None:
-            values, bad = [None] * rows, rows
+            values = [None] * rows
+            faulty = rows
         else:
-            values = [self._value(each, i, columns) for i, each in enumerate(returned)]
-            bad = values.count(None) - sum(each is None for each in returned)
-        if self.seen == 0 and rows and bad == 0 and values.count(None) == rows:
-            self._tell("returned None for each completion of its first batch", 0, columns)
-        first, self.seen, self.faulty = self.seen == 0, self.seen + rows, self.faulty + bad
-        if self.faulty > SHARE * max(self.seen, LEAST) or (first and rows and bad == rows):
+            values = [self._usable(value, row, columns) for row, value in enumerate(returned)]
+            faulty = values.count(None) - sum(value is None for value in returned)
+        is_first_batch = self.rows_scored == 0 and rows > 0
+        if is_first_batch and faulty == 0 and values.count(None) == rows:
+            self._report("returned None for each completion of its first batch", 0, columns)
+        self.rows_scored += rows
+        self.rows_faulty += faulty
+        limit = MAX_FAULTY_SHARE * max(self.rows_scored, MIN_ROWS)
+        if self.rows_faulty > limit or (is_first_batch and faulty == rows):
+            resumes = ", and the same command resumes the run" if self.scores else ""
             raise RunStopped(
-                f"rewards.{self.name}: {self.faulty} of {self.seen} rows have no usable reward "
-                f"({'; '.join(self.told)}); correct the function"
-                + (", and the same command resumes the run" if self.scores else "")
+                f"rewards.{self.name}: {self.rows_faulty} of {self.rows_scored} rows have no usable"
+                f" reward ({'; '.join(self.mistakes)}); correct the function{resumes}"
             )
         return values
 
-    def _value(self, returned: object, row: int, columns: dict) -> float | None:
+    def _call(self, completions: list, columns: dict) -> list | tuple | None:
+        """What the function returns for a batch; None, and a report, where that is of no use."""
+        rows = len(completions)
+        try:
+            with _limited(self.seconds):
+                # A function may change its copy; the next reward gets what was written.
+                returned = self.function(completions=copy.deepcopy(completions), **columns)
+                if inspect.iscoroutine(returned):
+                    returned = _run(returned)
+            if hasattr(returned, "tolist"):  # an array, or a tensor
+                returned = returned.tolist()
+            if isinstance(returned, list | tuple) and len(returned) == rows:
+                return returned
+            description = short_repr(returned)
+            if hasattr(returned, "__len__") and not isinstance(returned, str):
+                description = f"{len(returned)} values"
+            self._report(f"returned {description} for {rows} completions", 0, columns)
+        except (Exception, SystemExit) as error:
+            if type(error) is ConnectionError:  # not a subclass: libraries raise those
+                message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
+                raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
+            self._report(f"failed at {raised(error)}{_trl_hint(error, columns)}", 0, columns)
+        return None
+
+    def _usable(self, returned: object, row: int, columns: dict) -> float | None:
         if returned is None:
             return None
         try:
@@ -115,51 +128,49 @@ class GuardedReward:
         except Exception:  # its own `__float__` may raise any
             value = math.nan
         if isinstance(returned, str) or not math.isfinite(value) or abs(value) > LARGEST:
-            self._tell(f"returned {short_repr(returned)}", row, columns)
+            self._report(f"returned {short_repr(returned)}", row, columns)
             return None
         return value
 
-    def _tell(self, what: str, row: int, columns: dict):
-        if what in self.told or len(self.told) > 5:
+    def _report(self, mistake: str, row: int, columns: dict):
+        """Print the first case of a mistake with its row."""
+        if mistake in self.mistakes or len(self.mistakes) >= MAX_REPORTS:
             return
-        self.told.add(what)
-        problem = (columns.get("problem") or [""] * (row + 1))[row]
-        said = f"rewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None"
-        print(clean(f"\n{said}"), file=sys.stderr)
+        self.mistakes.append(mistake)
+        problem = columns["problem"][row] if columns.get("problem") else ""
+        message = f"rewards.{self.name} {mistake}, first in row {row} ({problem[:80]!r})"
+        print(clean(f"\n{message}: judged None"), file=sys.stderr)
 
 
-def as_in_trl(error: BaseException, columns: dict) -> str:
-    """What helps a reward written for TRL's other form, where a completion is a string, or for a
+def _trl_hint(error: BaseException, columns: dict) -> str:
+    """A hint for a reward written for TRL's other form, where a completion is a string, or for a
     column of another name; empty where the error does not look like either."""
-    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
-        name = error.args[0]
-        return "" if name in columns else f"; {likely_column(name, columns)}; {AS_MESSAGES}"
     if isinstance(error, KeyError):
-        return f"; {AS_MESSAGES}"
+        name = error.args[0] if error.args else None
+        if not isinstance(name, str):
+            return f"; {AS_MESSAGES}"
+        return "" if name in columns else f"; {likely_column(name, columns)}; {AS_MESSAGES}"
     names_messages = re.search(r"\b(list|dict)\b", raised(error))
-    return (
-        f"; {AS_MESSAGES}"
-        if isinstance(error, TypeError | AttributeError) and names_messages
-        else ""
-    )
+    if isinstance(error, TypeError | AttributeError) and names_messages:
+        return f"; {AS_MESSAGES}"
+    return ""
 
 
-def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedReward]:
-    """The recipe's functions, in its order, with their arguments bound. `at_most`: seconds for a
-    batch, whatever timeout the recipe sets.
+def guarded_rewards(recipe: Recipe, max_seconds: float = math.inf) -> list[GuardedReward]:
+    """The recipe's reward functions, in its order, with their arguments bound. `max_seconds` limits
+    a batch's time, whatever timeout the recipe sets.
     """
-    rewards = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
-    return [
-        GuardedReward(
-            bind_reward(name, options), name, min(at_most, options.get("timeout", SECONDS))
-        )
-        for name, options in rewards.items()
-    ]
+    rewards = []
+    for name, options in recipe.rewards.items():
+        if name != LEARNED:
+            seconds = min(max_seconds, options.get("timeout", SECONDS))
+            rewards.append(GuardedReward(bind_reward(name, options), name, seconds))
+    return rewards
 
 
-def _awaited(coroutine: Coroutine) -> object:
-    """What an `async def` returns. What it still waits for when it fails, or is late, is given
-    up."""
+def _run(coroutine: Coroutine) -> object:
+    """The result of an `async def`. If it fails or is late, the tasks that it still waits for are
+    cancelled."""
     try:
         return _RUNNER.run(coroutine)
     except BaseException:
@@ -170,94 +181,101 @@ def _awaited(coroutine: Coroutine) -> object:
 
 @contextlib.contextmanager
 def _limited(seconds: float):
-    """Raises TimeoutError in the block after so many seconds. If the function holds the interpreter
+    """Raise TimeoutError in the block after so many seconds. If the function holds the interpreter
     lock, or catches the error and goes on, a thread that needs no lock ends the process and prints
     where it hangs.
     """
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
-    heard = threading.current_thread() is threading.main_thread()  # signals reach no other thread
-    if heard:
-        before = signal.signal(signal.SIGALRM, functools.partial(_late, seconds))
+    is_main_thread = threading.current_thread() is threading.main_thread()  # only it gets signals
+    if is_main_thread:
+        previous = signal.signal(signal.SIGALRM, functools.partial(_raise_timeout, seconds))
         signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        if heard:
+        if is_main_thread:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+            signal.signal(signal.SIGALRM, previous or signal.SIG_DFL)
         faulthandler.cancel_dump_traceback_later()
 
 
-def _late(seconds: float, number: int, frame):
+def _raise_timeout(seconds: float, number: int, frame):
     raise TimeoutError(f"no answer within {seconds:g} s")
 
 
 class Batch(NamedTuple):
-    """`columns`: what trl told the rewards. `rewards`: under each reward's name, a value for each
-    completion."""
+    """`columns`: the arguments that trl passed to the rewards. `rewards`: under each reward's name,
+    a value for each completion."""
 
     columns: dict
     rewards: dict[str, list[float | None]]
 
 
 class Scores:
-    """What a run's rewards have in common, in the recipe's order.
+    """Collects the values of a run's rewards, which trl calls in the recipe's order for each batch.
 
     For each batch trl's completion files get the columns `gold`, `tokens` and `truncated`.
 
-    `watchers`: each is shown every batch once all rewards have scored it. `timed`: a context around
-    each reward.
+    Attributes:
+        watchers: called with every batch once all rewards have scored it.
+        timed: makes a context around each reward's call.
 
     Args:
         ends: the ids of the tokens that end a completion.
     """
 
     def __init__(self, rewards: list[GuardedReward], ends: set[int]):
-        self.rewards, self.ends = rewards, ends
+        self.rewards = rewards
+        self.ends = ends
         self.values: dict[str, list[float | None]] = {}
         self.watchers: list[Callable[[Batch], None]] = []
         self.timed: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
-        for each in rewards:
-            each.scores = self
+        for reward in rewards:
+            reward.scores = self
 
     def add(self, reward: GuardedReward, columns: dict, values: list[float | None]):
-        """Take what a reward found for a batch; trl asks the rewards in their order."""
+        """Add one reward's values for a batch; the last reward's complete it."""
         self.values[reward.name] = values
         if len(self.values) < len(self.rewards):
             return
-        scored, self.values = Batch(columns, self.values), {}
-        ids, record = columns["completion_ids"], columns["log_extra"]
-        record("gold", [str(each) for each in columns["solution"]])
-        record("tokens", [len(each) for each in ids])
-        # One whose last call found no room for its answer ends with a turn, but not with its
-        # answer.
-        calling = [
-            not isinstance(each, str) and bool(each[-1].get("tool_calls"))
-            for each in columns["completions"]
-        ]
-        ended = [len(each) and int(each[-1]) in self.ends for each in ids]
-        record("truncated", [call or not end for call, end in zip(calling, ended, strict=True)])
+        batch = Batch(columns, self.values)
+        self.values = {}
+        log_column = columns["log_extra"]
+        log_column("gold", [str(gold) for gold in columns["solution"]])
+        log_column("tokens", [len(ids) for ids in columns["completion_ids"]])
+        log_column("truncated", self._truncated(columns))
         for watch in self.watchers:
-            watch(scored)
+            watch(batch)
+
+    def _truncated(self, columns: dict) -> list[bool]:
+        """Whether each completion stopped before its answer ended. A completion whose last tool
+        call had no room for a result ends with a turn, but not with its answer."""
+        truncated = []
+        for ids, messages in zip(columns["completion_ids"], columns["completions"], strict=True):
+            is_calling = not isinstance(messages, str) and bool(messages[-1].get("tool_calls"))
+            has_ended = len(ids) > 0 and int(ids[-1]) in self.ends
+            truncated.append(is_calling or not has_ended)
+        return truncated
 
 
 def without_signal(rewards: torch.Tensor, weights: torch.Tensor, group_size: int) -> float:
     """The share of groups whose weighted rewards are all equal.
 
     A group whose completions all earn the same has zero advantages and teaches nothing. trl's
-    `frac_reward_zero_std` takes the standard deviation in float32, where that of eight equal
-    rewards of 1.2 is 1e-7, and misses such groups.
+    `frac_reward_zero_std` takes the standard deviation in float32, where eight equal rewards of 1.2
+    have one of 1e-7, and misses such groups.
 
     Args:
-        rewards: (completions, rewards) of whole groups; NaN where there is none. A completion that
-            no reward scored is left out of its group.
+        rewards: (completions, rewards) of complete groups; NaN where a reward gave None. A
+            completion that no reward scored is left out of its group.
         weights: (rewards,)
     """
-    earned = (rewards.cpu().double() * weights.cpu().double()).nansum(1)
-    groups = (
-        earned.masked_fill(rewards.cpu().isnan().all(1), math.nan).view(-1, group_size).tolist()
-    )
-    flat = [
-        len({round(each, 6) for each in group if not math.isnan(each)}) <= 1 for group in groups
-    ]
-    return sum(flat) / len(flat)
+    totals = (rewards.cpu().double() * weights.cpu().double()).nansum(1)
+    totals = totals.masked_fill(rewards.cpu().isnan().all(1), math.nan)
+    groups = totals.view(-1, group_size).tolist()
+    equal = 0
+    for group in groups:
+        distinct = {round(total, 6) for total in group if not math.isnan(total)}
+        if len(distinct) <= 1:
+            equal += 1
+    return equal / len(groups)

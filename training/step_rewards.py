@@ -2,10 +2,10 @@
 section 4.1.3).
 
 A step's tokens share in its reward and in the rewards of the steps after it. The rewards of all
-steps of a group are normalised together. They stand beside whole completions' rewards, which trl
-normalises by themselves: a token's advantage is the completion's, plus `weight` times the sum of
-the normalised rewards of the steps that end at it or after it. Where no step has a reward, that is
-GRPO as trl has it.
+steps of a group are normalised together, apart from the rewards of completions, which trl
+normalises: a token's advantage is the completion's, plus `weight` times the sum of the normalised
+rewards of the steps that end at it or after it. Where no step has a reward, that is GRPO as trl has
+it.
 """
 
 import json
@@ -21,12 +21,12 @@ from schema.recipe import Recipe
 from training.scoring import LARGEST
 
 EPSILON = 1e-4  # trl adds it to a deviation that it divides by
-# For each completion the rewards of its steps; None where a step has nothing to be judged.
+# For each completion the rewards of its steps; None where the function gave a step no reward.
 StepScores = list[list[float | None]]
 
 
 def attach_step_rewards(recipe: Recipe, tokenizer, functions: list) -> "StepRewards | None":
-    """Have the guarded reward that the recipe gives `steps` score each step, if there is one."""
+    """Make the reward with the option `steps` score each step; None if no reward has it."""
     for function in functions:
         options = recipe.rewards[function.name]
         if "steps" in options:
@@ -37,16 +37,18 @@ def attach_step_rewards(recipe: Recipe, tokenizer, functions: list) -> "StepRewa
 
 
 class StepAdvantages:
-    """What a trainer with `steps`, a `StepRewards`, adds to the advantages. trl's loss takes some
-    of shape (completions, tokens) from a subclass."""
+    """Adds the steps' advantages to those of completions, in a trainer whose `steps` is a
+    `StepRewards`. trl's loss accepts advantages of shape (completions, tokens) from a subclass."""
 
     def _generate_and_score_completions(self, inputs: list[dict]) -> dict:
         output = super()._generate_and_score_completions(inputs)
         if self.model.training:  # an evaluation has no groups
             length = output["completion_ids"].shape[1]
-            of_steps = self.steps.advantages(length, self.num_generations, self.scale_rewards)
-            of_completions = output["advantages"][:, None]
-            output["advantages"] = of_completions + of_steps.to(of_completions.device)
+            step_advantages = self.steps.advantages(
+                length, self.num_generations, self.scale_rewards
+            )
+            advantages = output["advantages"][:, None]
+            output["advantages"] = advantages + step_advantages.to(advantages.device)
         return output
 
 
@@ -57,16 +59,18 @@ class StepRewards:
     """
 
     def __init__(self, tokenizer, separator: str, weight: float):
-        self.tokenizer, self.separator, self.weight = tokenizer, separator, weight
+        self.tokenizer = tokenizer
+        self.separator = separator
+        self.weight = weight
         self.rewards: StepScores = []
         self.ends: list[list[int]] = []
 
     def score(
         self, function: Callable, completions: list, completion_ids: list, log_extra, **columns
     ) -> list[float | None]:
-        """Score each step by a reward function, and return for trl's log the mean over the steps
-        of a completion; the column `steps` of the completions' files holds them all. The argument
-        `steps_before` has for each step the texts of those before it in its completion."""
+        """Score each step by a reward function, and return for trl's log each completion's mean
+        over its steps; the column `steps` of the completions' files holds every step's reward. The
+        function gets for each step the texts of the steps before it, as `steps_before`."""
         texts = []
         steps_before = []
         owners = []  # for each step the place of its completion
@@ -78,22 +82,24 @@ class StepRewards:
             texts += step_texts
             owners += [row] * len(steps)
             steps_before += [step_texts[:place] for place in range(len(steps))]
-        # A completion's value is that of its steps; the trainer's own arguments are no lists.
+        # A step has its completion's value of each column; the trainer's arguments are no lists.
         for name, values in columns.items():
             if isinstance(values, list) and len(values) == len(completions):
                 columns[name] = [values[row] for row in owners]
         scores = function(
             completions=texts,
             completion_ids=[completion_ids[row] for row in owners],
-            # trl has columns of completions, and none of steps
+            # trl logs columns of completions, and none of steps
             log_extra=lambda column, values: None,
             **columns | {"steps_before": steps_before},
         )
         self.rewards = [[] for _ in completion_ids]
         for row, score in zip(owners, scores, strict=True):
             self.rewards[row].append(score)
-        pairs = [list(zip(*row, strict=True)) for row in zip(self.ends, self.rewards, strict=True)]
-        log_extra("steps", [json.dumps(row) for row in pairs])
+        column = []
+        for ends, rewards in zip(self.ends, self.rewards, strict=True):
+            column.append(json.dumps(list(zip(ends, rewards, strict=True))))
+        log_extra("steps", column)
         return [_mean(row) for row in self.rewards]
 
     def advantages(self, length: int, group_size: int, scale: str) -> torch.Tensor:
@@ -101,20 +107,23 @@ class StepRewards:
         (completions, length)."""
         rewards = gather_object(self.rewards)
         first = PartialState().process_index * len(self.rewards)
-        own = normalise(rewards, group_size, scale)[first : first + len(self.rewards)]
-        return self.weight * spread(own, self.ends, length)
+        normalised = normalise(rewards, group_size, scale)
+        local = normalised[first : first + len(self.rewards)]
+        return self.weight * spread(local, self.ends, length)
 
 
 def split_steps(tokenizer, ids: Sequence[int], separator: str) -> list[tuple[str, int]]:
-    """The steps of a completion, each with its text, and how many tokens there are up to its end. A
-    step ends with the token that completes the separator, the last one with the completion."""
+    """The steps of a completion as (text, tokens up to its end). A step ends with the token that
+    completes the separator, the last step with the completion."""
     stream = DecodeStream(skip_special_tokens=True)
-    text, begin, steps = "", 0, []
+    steps = []
+    text = ""
+    begin = 0
     for number, token in enumerate(map(int, ids), 1):
         text += stream.step(tokenizer.backend_tokenizer, token) or ""
         place = text.rfind(separator, begin)
         if place >= 0:
-            # Separators within one token end one step: no token can be told from itself.
+            # Several separators within one token end one step: a token belongs to one step.
             if text[begin:place].strip():
                 steps.append((text[begin:place], number))
             begin = place + len(separator)
@@ -131,10 +140,10 @@ def normalise(rewards: StepScores, group_size: int, scale: str) -> list[list[flo
     or `none`. A step without a reward has 0.
 
     Args:
-        rewards: of the completions of whole groups, in their order.
+        rewards: the step rewards of the completions of complete groups, in their order.
     """
     batch_deviation = _deviation(_scored(rewards))
-    result = []
+    normalised = []
     for first in range(0, len(rewards), group_size):
         group = rewards[first : first + group_size]
         scored = _scored(group)
@@ -142,8 +151,9 @@ def normalise(rewards: StepScores, group_size: int, scale: str) -> list[list[flo
         deviation = batch_deviation if scale == "batch" else _deviation(scored)
         divisor = 1.0 if scale == "none" else deviation + EPSILON
         for row in group:
-            result.append([0.0 if r is None else (r - mean) / divisor for r in row])
-    return result
+            values = [mean if reward is None else reward for reward in row]
+            normalised.append([(value - mean) / divisor for value in values])
+    return normalised
 
 
 def spread(rewards: list[list[float]], ends: list[list[int]], length: int) -> torch.Tensor:
@@ -159,34 +169,41 @@ def spread(rewards: list[list[float]], ends: list[list[int]], length: int) -> to
 def shares_of_steps(
     texts: list[Any], group_size: int, weight: float, scale: str
 ) -> list[list[dict] | None]:
-    """The column `steps` of a run's file, for the page: `end`, the tokens up to there, `reward`,
-    and `share`, what the step adds to their advantage. None for a completion without steps."""
-    batch = [_read_steps(text) for text in texts]
-    rewards = [[reward for _, reward in steps or []] for steps in batch]
+    """The column `steps` of a run's file, for the page: for each step `end`, the number of tokens
+    up to its end, `reward`, and `share`, what the step adds to the advantage of these tokens. None
+    for a completion without steps."""
+    batch = []
+    rewards = []
+    for text in texts:
+        steps = _read_steps(text)
+        batch.append(steps)
+        rewards.append([reward for _, reward in steps])
     result = []
     for steps, advantages in zip(batch, normalise(rewards, group_size, scale), strict=True):
         rows = []
-        for (end, reward), advantage in zip(steps or [], advantages, strict=True):
+        for (end, reward), advantage in zip(steps, advantages, strict=True):
             share = float(f"{weight * advantage:.6g}")
             rows.append({"end": end, "reward": reward, "share": share})
         result.append(rows or None)
     return result
 
 
-def _read_steps(text: Any) -> list[tuple[int, float | None]] | None:
+def _read_steps(text: Any) -> list[tuple[int, float | None]]:
+    """The (end, reward) of each step; none where the text is not what a run wrote."""
     steps = []
     try:
         for end, reward in json.loads(text):
             if type(end) is not int or end < 1:
-                return None
-            usable = type(reward) in (int, float) and abs(reward) <= LARGEST
-            steps.append((end, float(f"{reward:.6g}") if usable else None))
+                return []
+            is_usable = type(reward) in (int, float) and abs(reward) <= LARGEST
+            steps.append((end, float(f"{reward:.6g}") if is_usable else None))
     except (TypeError, ValueError, RecursionError):
-        return None
+        return []
     return steps
 
 
 def _scored(rewards: StepScores) -> list[float]:
+    """All rewards that are numbers."""
     return [reward for row in rewards for reward in row if reward is not None]
 
 

@@ -1,4 +1,4 @@
-"""The seconds of each part of the training, counted once each."""
+"""Times the parts of a training: each second counts for one part."""
 
 import contextlib
 import time
@@ -9,14 +9,15 @@ from training.watch import PARTS
 
 
 class Stopwatch(TrainerCallback):
-    """Adds the seconds of each part since the last line to each line of the trainer's history, as
-    `seconds/<part>`: those of this process, waiting for others included."""
+    """Adds to each line of the trainer's history the seconds of each part since the line before, as
+    `seconds/<part>`. They are this process's, including its waiting for other processes."""
 
     def __init__(self):
         self.seconds = dict.fromkeys(PARTS, 0.0)  # since the last line of the history
         self.counted_until = 0.0
-        self.counted_apart = 0.0  # of the seconds since then
-        self.in_step = self.in_evaluation = False
+        self.counted_apart = 0.0  # seconds since then that `part` has counted
+        self.in_step = False
+        self.in_evaluation = False
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.counted_until = time.monotonic()
@@ -50,7 +51,8 @@ class Stopwatch(TrainerCallback):
     def _count(self, part: str):
         now = time.monotonic()
         self.seconds[part] += now - self.counted_until - self.counted_apart
-        self.counted_until, self.counted_apart = now, 0.0
+        self.counted_until = now
+        self.counted_apart = 0.0
 
     def _write(self, history: list[dict]):
         if not history:
@@ -62,8 +64,8 @@ class Stopwatch(TrainerCallback):
 
     @contextlib.contextmanager
     def part(self, name: str):
-        """Count the seconds of this block, or of the function that it decorates, as a part of their
-        own; in an evaluation they count as that."""
+        """Count the seconds of this block, or of the function that it decorates, as one part; in an
+        evaluation they count as evaluation."""
         began = time.monotonic()
         try:
             yield
@@ -76,12 +78,15 @@ class Stopwatch(TrainerCallback):
 
 def time_by_part(history: list[dict]) -> dict[str, dict[str, float]]:
     """Seconds and share of each part of the training, from the trainer's history. A resumed run's
-    history ends at the last line before its checkpoint: the seconds from there to where it stopped
-    are not counted.
+    history ends at the last line before its checkpoint: the seconds from that line to where the run
+    stopped are not counted.
     """
-    seconds = {part: sum(line.get(f"seconds/{part}", 0.0) for line in history) for part in PARTS}
+    seconds = dict.fromkeys(PARTS, 0.0)
+    for line in history:
+        for part in PARTS:
+            seconds[part] += line.get(f"seconds/{part}", 0.0)
     total = sum(seconds.values()) or 1.0
-    return {
-        part: {"seconds": round(spent, 3), "share": round(spent / total, 4)}
-        for part, spent in seconds.items()
-    }
+    times = {}
+    for part, spent in seconds.items():
+        times[part] = {"seconds": round(spent, 3), "share": round(spent / total, 4)}
+    return times

@@ -94,7 +94,7 @@ class Interrupts(TrainerCallback):
             os.dup2(nowhere, 2)
         steps = self.cycle - self.step % self.cycle
         what = "this step" if steps == 1 else f"{steps} steps, to the end of this generation batch,"
-        when = f", {self.progress.left(steps)}" if self.progress else ""
+        when = f", {self.progress.time_remaining(steps)}" if self.progress else ""
         said = (
             f"stopping: {what} will be finished and saved first{when}; a second signal stops at"
             " once"

@@ -43,7 +43,7 @@ def raising(error):
 
 def guarded(function, seen: int = 1000) -> GuardedReward:
     reward = GuardedReward(function, "mine")
-    reward.seen = seen  # the first batch is judged more harshly
+    reward.rows_scored = seen  # the first batch is judged more harshly
     return reward
 
 

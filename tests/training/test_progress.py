@@ -152,7 +152,7 @@ def shown(clock):
     shown, state = progress.Progress(), TrainerState(global_step=0)
     shown.on_train_begin(ARGS, state, None)
     shown.on_step_begin(ARGS, state, None)
-    assert shown.left() == "but it is too early to say when"
+    assert shown.time_remaining() == "but it is too early to say when"
     clock.now += 100
     state.global_step = 1
     shown.on_step_end(ARGS, state, None)
@@ -162,16 +162,16 @@ def shown(clock):
 
 def test_what_is_left_of_a_step_is_what_the_last_ones_took(shown, clock):
     clock.now += 30
-    assert shown.left() == "in about 70 s"
-    assert shown.left(steps=3) == "in about 4 min"
+    assert shown.time_remaining() == "in about 70 s"
+    assert shown.time_remaining(steps=3) == "in about 4 min"
     clock.now += 300
-    assert shown.left() == "in about 1 s"
+    assert shown.time_remaining() == "in about 1 s"
 
 
 def test_of_an_evaluation_a_step_is_still_to_come(shown, clock):
     clock.now += 50
     shown.on_step_end(ARGS, TrainerState(global_step=2), None)
-    assert shown.left() == "in about 50 s after the evaluation or checkpoint under way"
+    assert shown.time_remaining() == "in about 50 s after the evaluation or checkpoint under way"
 
 
 def test_what_only_the_first_step_takes_is_not_left_for_others(clock, capsys):
