@@ -1,15 +1,16 @@
-"""Watches a run by the lines that it logs while it trains: sicknesses, each with the keys of the
-recipe that treat it, and a reward that is gamed, which ends the run.
+"""Watches a run by the lines that it logs: rules that give advice, with the keys of the recipe to
+change, and a check that ends a run whose reward is gamed.
 
-A rule looks at a window of lines, never at one, and speaks where it is clear: the mean is on the
-wrong side of a threshold by more than two standard errors. docs/health.md has every threshold and
-where it comes from. The rules read the lines of `metrics.jsonl` and the recipe's values alone, and
-import neither torch nor trl, so that a report or a page may ask them too.
+A rule looks at a window of lines, never at a single line, and gives advice only where a mean is
+beyond its threshold by more than two standard errors. docs/health.md has every threshold and where
+it comes from. The rules read only the lines of `metrics.jsonl` and the recipe, and import neither
+torch nor trl, so that reports and pages can use them too.
 """
 
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,27 +18,27 @@ from schema.configs import ACCURACY, WITHOUT_SIGNAL, defaults
 from schema.meaning import FORM, TRUTH
 from schema.recipe import Recipe
 
-WINDOW = 8  # logged lines that a rule judges together
+WINDOW = 8  # logged lines that a rule looks at together
 START = 4  # logged lines that show how a run began
-NO_SIGNAL = 0.6  # of the groups
-TRUNCATED = 0.3  # of the completions
-ENTROPY = 0.1  # of its value at the start
-SOLVED = 0.9  # of the answers right: a policy that knows them need not try others
-FORM_LEARNED = 0.9  # of the most that the rewards of the form pay
-NOT_LEARNED = 0.05  # of the answers right
-ALIKE = 1e-6  # what float32 makes of equal rewards
+NO_SIGNAL = 0.6  # share of the groups
+TRUNCATED = 0.3  # share of the completions
+ENTROPY = 0.1  # share of its value at the start
+SOLVED = 0.9  # share of right answers, above which a policy need not explore
+FORM_LEARNED = 0.9  # share of the highest value of the format rewards
+NOT_LEARNED = 0.05  # share of right answers
+ALIKE = 1e-6  # the spread that float32 gives equal rewards
 MISMATCH = 0.05  # between 1 and the mean ratio of the trainer's probabilities to vLLM's
 
-# Of the training: completions sampled; our rewards; the rest of a step, which is forward, backward
-# and optimizer; held-out problems answered; checkpoints written and sealed; and what is none of
-# these, such as loading and logging.
+# The parts of a training's time: sampling completions; our rewards; the remainder of a step, which
+# is forward, backward and optimizer; answering held-out problems; writing and sealing checkpoints;
+# and everything else, such as loading and logging.
 PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 CORRECT = ACCURACY.removeprefix("eval_")
 
 
 class Advice(NamedTuple):
-    """What to look at in a run. `step`: of the line that showed it. `rule`: its name in `RULES`.
-    `message`: what is seen, and what to do."""
+    """What to look at in a run. `step`: the step of the first line where the rule applied. `rule`:
+    the rule's name in `RULES`. `message`: the observation, and what to do."""
 
     step: int
     rule: str
@@ -48,16 +49,19 @@ class Advice(NamedTuple):
 
 
 def advice_on(lines: list[dict], recipe: Recipe | dict) -> list[Advice]:
-    """All that the rules say of a run, each rule at most once, at the first line that shows it.
+    """The rules' advice on a run, at most once per rule, at the first line where the rule applies.
 
     Args:
-        lines: those of `metrics.jsonl`, or of the trainer's own history, in their order.
-        recipe: or what the run's `recipe.yaml` holds; where that is nothing a run writes, the rules
-            say nothing.
+        lines: the lines of `metrics.jsonl`, or of the trainer's history, in order.
+        recipe: a recipe, or the contents of a run's `recipe.yaml`; there is no advice if that is
+            not what a run writes.
     """
     try:
         history = History(recipe)
-        return [advice for line in lines for advice in history.judge(line)]
+        advice = []
+        for line in lines:
+            advice += history.judge(line)
+        return advice
     except (TypeError, KeyError, AttributeError, ArithmeticError):
         if isinstance(recipe, Recipe):
             raise
@@ -65,23 +69,26 @@ def advice_on(lines: list[dict], recipe: Recipe | dict) -> list[Advice]:
 
 
 class History:
-    """What a run has logged so far. `values`: the numbers of each metric, in order, without the
-    lines of the learning rate's warm-up. `empty`: the lines since the last of them that had the
-    metric and no number."""
+    """What a run has logged so far, without the lines of the learning rate's warm-up.
+
+    Attributes:
+        values: the numbers of each metric, in order.
+        empty: for each metric, how many lines since its last number had it without a number.
+    """
 
     def __init__(self, recipe: Recipe | dict):
-        self.own_settings = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
-        self.grpo = defaults("grpo") | self.own_settings
+        self.recipe_settings = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
+        self.grpo = defaults("grpo") | self.recipe_settings
         warmup = self.grpo["warmup_steps"]
         self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
         self.values: dict[str, list[float]] = defaultdict(list)
         self.empty: dict[str, int] = defaultdict(int)
-        self.spoken: set[str] = set()  # the rules that gave advice
+        self.rules_done: set[str] = set()  # the rules that gave advice
 
     def judge(self, line: dict) -> list[Advice]:
-        """Take the next line in, and say what it is the first to show."""
+        """Add the next line, and return the advice of the rules that apply for the first time."""
         if line["step"] > self.warmup:
-            # A line may have a few: trl logs a reward only where it sampled.
+            # A line may lack some metrics: trl logs a reward only where it sampled.
             for key, value in line.items():
                 if isinstance(value, int | float) and math.isfinite(value):
                     self.values[key].append(value)
@@ -90,28 +97,36 @@ class History:
                     self.empty[key] += 1
         new = []
         for name, rule in RULES.items():
-            message = None if name in self.spoken else rule(self)
+            message = None if name in self.rules_done else rule(self)
             if message:
                 new.append(Advice(line["step"], name, message))
-        self.spoken.update(advice.rule for advice in new)
+                self.rules_done.add(name)
         return new
 
     def last(self, key: str) -> "Mean | None":
-        """Of the last window of a metric; None before there is one."""
+        """The mean of a metric's last window; None before there is a window."""
         values = self.values.get(key, ())
         return mean(values[-WINDOW:]) if len(values) >= WINDOW else None
 
-    def same(self) -> dict[str, float]:
-        """What each reward paid to all completions of the last window; nothing where one told any
-        two of them apart, or is known to judge the answer."""
-        paid = {}
-        for key in [key for key in self.values if re.fullmatch("rewards/.+/std", key)]:
-            name, spread = key.split("/")[1], self.values[key][-WINDOW:]
+    def last_of_rewards(self, names: Iterable[str]) -> "list[Mean]":
+        """The mean of the last window of each of these rewards that has a window."""
+        means = [self.last(f"rewards/{name}/mean") for name in names]
+        return [mean for mean in means if mean is not None]
+
+    def constant_rewards(self) -> dict[str, float]:
+        """The value that each reward gave to all completions of the last window; empty if a reward
+        gave two values, or is one that judges the answer."""
+        constants = {}
+        for key in list(self.values):  # looking up a mean may add its key
+            if not re.fullmatch("rewards/.+/std", key):
+                continue
+            name = key.split("/")[1]
+            deviations = self.values[key][-WINDOW:]
             values = self.values[f"rewards/{name}/mean"][-WINDOW:]
-            if name in TRUTH or max(spread) > ALIKE or max(values) - min(values) > ALIKE:
+            if name in TRUTH or max(deviations) > ALIKE or max(values) - min(values) > ALIKE:
                 return {}
-            paid[name] = values[-1]
-        return paid
+            constants[name] = values[-1]
+        return constants
 
 
 class Mean(NamedTuple):
@@ -130,8 +145,8 @@ class Mean(NamedTuple):
 
 
 def mean(values: list[float]) -> Mean:
-    """With the noise taken from one value to the next (von Neumann 1941), which a trend does not
-    swell."""
+    """The mean, with its noise estimated from the differences of successive values (von Neumann
+    1941), which a trend hardly raises."""
     n = len(values)
     steps = sum((after - value) ** 2 for value, after in pairwise(values))
     return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / (n - 1) / n))
@@ -139,34 +154,39 @@ def mean(values: list[float]) -> Mean:
 
 def no_signal(history: History) -> str | None:
     """Most groups earn the same reward for all their completions: all right, or all wrong."""
-    flat, right = history.last(WITHOUT_SIGNAL), history.last(CORRECT)
+    flat = history.last(WITHOUT_SIGNAL)
+    right = history.last(CORRECT)
     if flat is None or flat.low <= NO_SIGNAL:
         return None
-    seen = f"{flat.value:.0%} of the groups taught nothing over the last {WINDOW} logged steps"
-    if same := history.same():
-        told = " and ".join(f"rewards.{name} {value:g}" for name, value in same.items())
+    observation = (
+        f"{flat.value:.0%} of the groups taught nothing over the last {WINDOW} logged steps"
+    )
+    constants = history.constant_rewards()
+    if constants:
+        values = " and ".join(f"rewards.{name} {value:g}" for name, value in constants.items())
         return (
-            f"{seen}: every completion earned the same ({told}). Either none was ever right, or the"
-            " reward does not see the answer: `make audit` says which (docs/your-reward.md)"
+            f"{observation}: every completion earned the same ({values}). Either none was ever"
+            " right, or the reward does not see the answer: `make audit` says which"
+            " (docs/your-reward.md)"
         )
-    # At most 1 - flat of the answers are in groups that differ: the other right ones are in groups
-    # all right.
+    # At most 1 - flat of the answers are in groups with a signal; more right answers than that
+    # must be in groups whose answers are all right.
     if right and right.value - (1 - flat.value) > flat.value / 2:
         return (
-            f"{seen}, most of them all right ({right.value:.0%} of the answers are): these problems"
-            " are too easy by now. Train on harder ones (data.train, or after `make probe`"
+            f"{observation}, most of them all right ({right.value:.0%} of the answers are): these"
+            " problems are too easy by now. Train on harder ones (data.train, or after `make probe`"
             " data.pass_rate: [0, 0.5]), or end the run"
         )
     if right and right.value < flat.value / 2:
         return (
-            f"{seen}, most of them all wrong ({right.value:.0%} of the answers are right): these"
-            " problems are too hard. Train on easier ones (data.train, or after `make probe`"
+            f"{observation}, most of them all wrong ({right.value:.0%} of the answers are right):"
+            " these problems are too hard. Train on easier ones (data.train, or after `make probe`"
             " data.pass_rate: [0.1, 1]), warm up longer (sft.max_steps), or raise"
             f" grpo.num_generations (now {history.grpo['num_generations']})"
         )
     return (
-        f"{seen} (all their completions earn the same): train on problems that are sometimes solved"
-        " (after `make probe`, data.pass_rate: [0.1, 0.9])"
+        f"{observation} (all their completions earn the same): train on problems that are sometimes"
+        " solved (after `make probe`, data.pass_rate: [0.1, 0.9])"
     )
 
 
@@ -185,82 +205,81 @@ def truncated(history: History) -> str | None:
 
 def entropy_collapse(history: History) -> str | None:
     """The policy has become nearly deterministic before it is right."""
-    entropies, now, right = (
-        history.values.get("entropy", ()),
-        history.last("entropy"),
-        history.last(CORRECT),
-    )
+    entropies = history.values.get("entropy", ())
+    now = history.last("entropy")
+    right = history.last(CORRECT)
     if len(entropies) < START + WINDOW or (right and right.value >= SOLVED):
         return None
     start = sum(entropies[:START]) / START
     if now.high >= ENTROPY * start:
         return None
+    accuracy = f", with {right.value:.0%} of the answers right" if right else ""
     return (
         f"entropy fell to {now.value:.2g} nats per token, {now.value / start:.0%} of the"
-        f" {start:.2g} at the"
-        f" start{f', with {right.value:.0%} of the answers right' if right else ''}: the policy"
-        " hardly tries anything new. Start again with a lower grpo.learning_rate (now"
+        f" {start:.2g} at the start{accuracy}: the policy hardly tries"
+        f" anything new. Start again with a lower grpo.learning_rate (now"
         f" {history.grpo['learning_rate']:g}), or with a small grpo.entropy_coef"
     )
 
 
 def form_only(history: History) -> str | None:
     """The form of an answer is learned, and answers are not."""
-    form = [each for name in FORM if (each := history.last(f"rewards/{name}/mean"))]
-    truth = [each for name in TRUTH if (each := history.last(f"rewards/{name}/mean"))]
-    if not form or not truth or min(each.low for each in form) <= FORM_LEARNED:
+    form = history.last_of_rewards(FORM)
+    truth = history.last_of_rewards(TRUTH)
+    if not form or not truth or min(reward.low for reward in form) <= FORM_LEARNED:
         return None
-    if max(each.high for each in truth) >= NOT_LEARNED:
+    if max(reward.high for reward in truth) >= NOT_LEARNED:
         return None
+    lowest_form = min(reward.value for reward in form)
+    highest_truth = max(reward.value for reward in truth)
     return (
-        f"the form is learned (format rewards {min(each.value for each in form):.0%}) and answers"
-        f" are not ({max(each.value for each in truth):.1%} right over the last {WINDOW} logged"
-        " steps): GRPO cannot reward what is never sampled. Train on easier problems (data.train;"
-        " `make probe` says which are solved at all), or give the warm start more worked solutions"
+        f"the form is learned (format rewards {lowest_form:.0%}) and answers are not"
+        f" ({highest_truth:.1%} right over the last {WINDOW} logged steps): GRPO cannot"
+        " reward what is never sampled. Train on easier problems (data.train; `make probe` says"
+        " which are solved at all), or give the warm start more worked solutions"
         " (sft.max_steps, data.worked)"
     )
 
 
 def sampler_mismatch(history: History) -> str | None:
-    """vLLM samples from another distribution than the trainer computes. Silent for ratios of whole
-    sequences, which multiply up the rounding of all their tokens."""
+    """vLLM samples from another distribution than the trainer computes. The rule does not apply to
+    ratios of sequences, which multiply the rounding errors of all their tokens."""
     ratio = history.last("sampling/importance_sampling_ratio/mean")
-    by_sequence = str(history.own_settings.get("vllm_importance_sampling_mode")).startswith(
-        "sequence"
-    )
-    if ratio is None or by_sequence or abs(ratio.value - 1) - ratio.error <= MISMATCH:
+    mode = str(history.recipe_settings.get("vllm_importance_sampling_mode"))
+    if ratio is None or mode.startswith("sequence"):
         return None
-    cut = [
-        f"grpo.{key}"
-        for key in ("top_p", "top_k", "min_p")
-        if history.grpo[key] != defaults("grpo")[key]
-    ]
-    what = f"leave out {' and '.join(cut)}, which vLLM counts and the trainer does not"
-    if not cut:
-        what = (
+    if abs(ratio.value - 1) - ratio.error <= MISMATCH:
+        return None
+    changed = []
+    for key in ("top_p", "top_k", "min_p"):
+        if history.grpo[key] != defaults("grpo")[key]:
+            changed.append(f"grpo.{key}")
+    remedy = f"leave out {' and '.join(changed)}, which vLLM counts and the trainer does not"
+    if not changed:
+        remedy = (
             "set model.dtype to what vLLM computes in (bfloat16), or sample without it"
             " (grpo.use_vllm: false)"
         )
     return (
         "vLLM samples from another policy than the one that is trained: their probabilities of a"
         f" token have a mean ratio of {ratio.value:.3f} over the last {WINDOW} logged steps, not 1."
-        f" To repair it, {what}"
+        f" To repair it, {remedy}"
     )
 
 
 def no_reward(history: History) -> str | None:
-    """A reward that gave numbers gives None to all: it broke, or applies to no problem of late,
-    which look the same."""
-    silent = [
-        key
-        for key in history.values
-        if history.empty[key] >= WINDOW and re.fullmatch("rewards/.+/mean", key)
-    ]
-    names = " and ".join(f"rewards.{key.split('/')[1]}" for key in silent)
-    return names and (
-        f"{names} gave each completion None over the last {WINDOW} logged steps, and numbers"
-        " before: if it is to apply to these problems, stop the run and see why (`make check`"
-        " tries it); once mended, the same command goes on"
+    """A reward that gave numbers now gives None to all completions: it is broken, or applies to
+    none of the recent problems, which look the same."""
+    names = []
+    for key in history.values:
+        if history.empty[key] >= WINDOW and re.fullmatch("rewards/.+/mean", key):
+            names.append(f"rewards.{key.split('/')[1]}")
+    if not names:
+        return None
+    return (
+        f"{' and '.join(names)} gave each completion None over the last {WINDOW} logged steps,"
+        " and numbers before: if it is to apply to these problems, stop the run and see why (`make"
+        " check` tries it); once mended, the same command goes on"
     )
 
 
@@ -277,23 +296,22 @@ RULES = {
 def gamed(
     judged: list[tuple[int, str]], rewards: list[tuple[int, float]], patience: int
 ) -> str | None:
-    """The message to stop a run with whose training reward rises while held-out answers get worse,
-    or None.
+    """The message with which to stop a run whose training reward rises while held-out answers get
+    worse, or None.
 
     Worse means that each of the last `patience` evaluations is clearly below the best (see `fell`):
-    of a few hundred problems chance alone takes some away, and the best of many evaluations was
-    lucky.
+    a few hundred problems vary by chance, and the best of many evaluations was lucky.
 
     Args:
-        judged: (step, one "1" or "0" for each problem, in the same order) of every evaluation so
-            far.
-        rewards: (step, mean training reward) of every logged step so far.
-        patience: how many evaluations in a row; 0 never stops.
+        judged: every evaluation so far as (step, a "1" or "0" for each problem, in the same order).
+        rewards: every logged step so far as (step, mean training reward).
+        patience: the number of evaluations in a row; 0 never stops.
     """
     if not judged:
         return None
-    best_step, best = max(judged, key=lambda each: (_accuracy(each[1]), each[0]))
-    since = [each for each in judged if each[0] > best_step]
+    # The later of two equally good evaluations counts as the best.
+    best_step, best = max(judged, key=lambda evaluation: (_accuracy(evaluation[1]), evaluation[0]))
+    since = [evaluation for evaluation in judged if evaluation[0] > best_step]
     earlier = [reward for step, reward in rewards if step <= best_step]
     later = [reward for step, reward in rewards if step > best_step]
     if not 0 < patience <= len(since) or not earlier or not later:
@@ -320,7 +338,8 @@ def gamed(
 def fell(best: str, now: str) -> bool:
     """Whether clearly more of the same problems were lost since than won: McNemar's z above 2."""
     pairs = list(zip(best, now, strict=False))
-    lost, won = (sum(pair == (a, b) for pair in pairs) for a, b in (("1", "0"), ("0", "1")))
+    lost = pairs.count(("1", "0"))
+    won = pairs.count(("0", "1"))
     return lost - won > 2 * math.sqrt(lost + won)
 
 
