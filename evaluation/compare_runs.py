@@ -12,7 +12,7 @@ from console.faults import RecipeError
 from console.terminal import code, duration, row
 from evaluation import pictures, report, run_pages
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
-from runs.folder import Run, is_of, read_run, texts, title, weights_hash
+from runs.folder import Run, has_type, read_run, texts, title, weights_hash
 from schema import configs
 from schema.configs import ACCURACY, WITHOUT_SIGNAL
 from schema.sections import flat
@@ -120,7 +120,7 @@ def completions(run: Run) -> int | None:
     learns from a run, by that run."""
     if run.folder.name == "sft":
         sampled = run.summary.get("own_solutions", {}).get("completions", 0)
-        return sampled if is_of(sampled, int) else None
+        return sampled if has_type(sampled, int) else None
     stage = STAGES.get(run.folder.name)
     if stage and stage.learns_from:
         source = run.folder.with_name(stage.learns_from)
@@ -235,7 +235,7 @@ def _cells(arm: Arm) -> list[str]:
     seeds = [run.recipe.get("seed") for run in arm.runs]
     return [
         arm.name,
-        " ".join(str(seed) for seed in seeds if is_of(seed, int)),
+        " ".join(str(seed) for seed in seeds if has_type(seed, int)),
         _mean([run.summary.get("steps") for run in arm.runs], "{:,.0f}".format),
         _mean([completions(run) for run in arm.runs], "{:,.0f}".format),
         *_held_out_cells(arm),
@@ -274,7 +274,7 @@ def _held_out_cells(arm: Arm) -> list[str]:
 def _by_seed(arm: Arm) -> dict[int, HeldOut | str]:
     seeds = [run.recipe.get("seed") for run in arm.runs]
     pairs = zip(seeds, arm.held_out, strict=True)
-    return {seed: evaluation for seed, evaluation in pairs if is_of(seed, int)}
+    return {seed: evaluation for seed, evaluation in pairs if has_type(seed, int)}
 
 
 def difference(first: Arm, other: Arm) -> str:

@@ -28,7 +28,7 @@ from evaluation.report import compare
 from runs.folder import (
     LABELS,
     Run,
-    is_of,
+    has_type,
     read_run,
     some_groups,
     texts,
@@ -174,7 +174,7 @@ def _own_solutions(run: Run) -> str:
     """How many there were, by the warm start's own summary; nothing where that does not say."""
     figures = (read_object(run.folder.with_name("sft") / "summary.json") or {}).get("own_solutions")
     keys = ("completions", "problems", "accepted", "solved", "kept")
-    if not isinstance(figures, dict) or not all(is_of(figures.get(key), int) for key in keys):
+    if not isinstance(figures, dict) or not all(has_type(figures.get(key), int) for key in keys):
         return ""
     return f": {accepted_of(figures)}"
 
@@ -225,7 +225,7 @@ def _times(run: Run, key: str) -> dict[str, float]:
     """Seconds or share of each part of the training that has them."""
     time = run.summary.get("time", {})
     found = {part: time[part].get(key) for part in PARTS if isinstance(time.get(part), dict)}
-    return {part: value for part, value in found.items() if is_of(value, float)}
+    return {part: value for part, value in found.items() if has_type(value, float)}
 
 
 def results(run: Run, stage: str) -> list[str]:
@@ -396,7 +396,7 @@ def happened(run: Run) -> list[str]:
     """How the run ended and what is unusual about it, a sentence each."""
     summary, max_steps = run.summary, run.section("grpo").get("max_steps")
     steps, lines = summary.get("steps"), []
-    if steps is not None and is_of(max_steps, int) and 0 < steps < max_steps:
+    if steps is not None and has_type(max_steps, int) and 0 < steps < max_steps:
         lines.append(f"It ended at step {steps:,} of {max_steps:,}.")
     elif steps is not None:
         lines.append(f"It ran to its end, step {steps:,}.")
@@ -423,7 +423,7 @@ def group(rows: list[dict]) -> list[str]:
     """A group to read, as Markdown: the question, and each completion with its rewards and its
     advantage."""
     step = rows[0]["step"]
-    head = f"## A group of step {step if is_of(step, int) else '?'}"
+    head = f"## A group of step {step if has_type(step, int) else '?'}"
     if len(rows) > COMPLETIONS:
         head += f", {COMPLETIONS} of its {len(rows)} completions"
     lines = [head, "", *shortened(rows[0]["prompt"]), "", f"gold {code(rows[0]['gold'])}"]
@@ -434,13 +434,13 @@ def group(rows: list[dict]) -> list[str]:
                 continue
             if score is None:
                 parts.append(f"{code(name, 60)} none")
-            elif is_of(score, float):
+            elif has_type(score, float):
                 parts.append(f"{code(name, 60)} {score:.3g}")
-        if is_of(row.get("tokens"), int):
+        if has_type(row.get("tokens"), int):
             parts.append(f"{row['tokens']} tokens")
         if row.get("truncated") is True:
             parts.append("truncated")
-        if is_of(row["advantage"], float):
+        if has_type(row["advantage"], float):
             parts.append(f"advantage {row['advantage']:+.3g}")
         completion = shortened(transcript(row["completion"]))
         lines += ["", f"{number}. {', '.join(parts)}", "", *completion]

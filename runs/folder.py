@@ -1,6 +1,6 @@
-"""Reading what a run wrote, wherever it was made: which folder is its, what it says of itself, what
-it logged and what it sampled, and the answers of an evaluation beside it. A run may be a
-stranger's, so what no run writes is left out or refused in one message."""
+"""Reads the files of a run: its recipe and summary, its logs, its completions, and the answers of
+the evaluations beside it. A run may be a stranger's, so content that no run writes is ignored or
+refused in one message."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from schema.text import Unreadable, saved
 
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 CONTROL = "base+example"
-LABELS = ("base", CONTROL, *STAGES)  # of a recipe's models, in the order in which they are compared
-# What is read of each answer.
+# The labels of a recipe's models, in the order in which they are compared.
+LABELS = ("base", CONTROL, *STAGES)
 ANSWER_KEYS = {
     "id",
     "sample",
@@ -36,76 +37,85 @@ ANSWER_KEYS = {
     "truncated",
     "tokens",
 }
-WHOLE = ("id", "sample", "tokens")
+INTEGERS = ("id", "sample", "tokens")
+SUMMARY_TYPES = {
+    "steps": int,
+    "seconds": float,
+    "best_accuracy": float,
+    "adapter_error": float,
+    "time": dict,
+    "own_solutions": dict,
+    "best_checkpoint": str,
+    "resumed_from": str,
+    "stopped": str,
+}
 
 
-def find(
-    named: list[str], root: Path = Path("outputs"), stages: tuple[str, ...] = ("grpo",)
+def find_runs(
+    names: list[str], root: Path = Path("outputs"), stages: tuple[str, ...] = ("grpo",)
 ) -> list[Path]:
-    """The folders of the runs that are named, each by its own folder or the one above it; with none
-    named, the run that was written to last. `stages`: whose runs they may be; of those in one
-    folder, the first is meant.
+    """The folders of the named runs; a name is the run's folder or the folder above it. Without
+    names, the run that was written to last. `stages`: the stages whose runs are accepted; if a
+    folder has several, the first of them.
 
     Raises:
-        RecipeError: there is no such run; the message lists those that there are.
+        RecipeError: there is no such run; the message lists the existing runs.
     """
-    logs = [file for stage in stages for file in root.glob(f"**/{stage}/metrics.jsonl")]
+    logs = []
+    for stage in stages:
+        logs += root.glob(f"**/{stage}/metrics.jsonl")
     logs.sort(key=lambda file: (file.parent.name == stages[0], file.stat().st_mtime), reverse=True)
-    there = [each.parent for each in logs]
-    what = "GRPO " if stages == ("grpo",) else ""
-    known = (
-        f": there are {', '.join(map(str, there[:8]))}"
-        if there
-        else f", and none in {root}: make grpo makes one"
-    )
-    if not named:
-        if not there:
-            raise RecipeError([f"no run to show{known}"])
-        return there[:1]
-    found = []
-    for each in named:
-        places = (*(Path(each) / stage for stage in stages), Path(each))
-        path = next(
-            (p for p in places if (p / "metrics.jsonl").is_file() and not (p / "grpo").exists()),
-            None,
-        )
-        path = (
-            None
-            if path and path.name not in stages and not (path / "completions").is_dir()
-            else path
-        )
-        if path is None:
-            whole = Path(each).parent  # of one of its other stages
-            meant = (
-                f": name the whole run, RUN={whole}"
-                if (whole / "grpo/metrics.jsonl").is_file()
-                else known
-            )
-            raise RecipeError([f"RUN={each} is no folder of a {what}run{meant}"])
-        found += [path] if path.resolve() not in [each.resolve() for each in found] else []
-    return found
+    existing = [file.parent for file in logs]
+    if existing:
+        choices = f": there are {', '.join(map(str, existing[:8]))}"
+    else:
+        choices = f", and none in {root}: make grpo makes one"
+    if not names:
+        if not existing:
+            raise RecipeError([f"no run to show{choices}"])
+        return existing[:1]
+    runs = []
+    for name in names:
+        run = _run_in(Path(name), stages)
+        if run is None:
+            kind = "GRPO " if stages == ("grpo",) else ""
+            parent = Path(name).parent
+            if (parent / "grpo/metrics.jsonl").is_file():  # `name` is another stage's folder
+                choices = f": name the whole run, RUN={parent}"
+            raise RecipeError([f"RUN={name} is no folder of a {kind}run{choices}"])
+        if run.resolve() not in [earlier.resolve() for earlier in runs]:
+            runs.append(run)
+    return runs
 
 
-def inside(run: Path, name: str) -> Path:
+def _run_in(folder: Path, stages: tuple[str, ...]) -> Path | None:
+    """The folder of the first of these stages in it, or the folder itself, if a run wrote it."""
+    for path in (*(folder / stage for stage in stages), folder):
+        if (path / "metrics.jsonl").is_file() and not (path / "grpo").exists():
+            is_run = path.name in stages or (path / "completions").is_dir()
+            return path if is_run else None
+    return None
+
+
+def run_file(run: Path, name: str) -> Path:
     """A file of the run's folder.
 
     Raises:
-        ValueError: it is not there, lies elsewhere, or is larger than a run writes.
+        ValueError: it does not exist, lies elsewhere, or is larger than a run writes.
     """
     file = run / name
     if not file.is_file() or not file.resolve().is_relative_to(run.resolve()):
         raise ValueError(f"{name}: there is no such file in {run}")
     if file.stat().st_size > LARGEST:
-        raise ValueError(
-            f"{file} has {file.stat().st_size / 2**20:,.0f} MiB, more than a run writes"
-        )
+        mebibytes = file.stat().st_size / 2**20
+        raise ValueError(f"{file} has {mebibytes:,.0f} MiB, more than a run writes")
     return file
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a finished run wrote. `summary`: of summary.json, what has the type that a run writes.
-    `problems`: how many it trained on."""
+    """The files of a finished run. `summary`: the values of summary.json that have the type that a
+    run writes. `problems`: the number of problems that it trained on."""
 
     folder: Path
     recipe: dict
@@ -114,25 +124,27 @@ class Run:
     problems: int | None
 
     def section(self, name: str) -> dict:
-        """A section of its recipe; empty where it has none."""
+        """A section of its recipe; empty if the recipe lacks it."""
         return section(self.recipe, name)
 
     @cached_property
     def metrics(self) -> list[dict]:
-        """The lines that it logged."""
+        """The lines of metrics.jsonl."""
         return read_metrics(self.folder)
 
     @property
     def public_path(self) -> Path:
-        """The folder's path from the current one, or where it lies elsewhere its last two names: a
-        card is made to be published, and the folders above are nobody's business."""
-        path, current = self.folder.absolute(), Path.cwd()
-        return path.relative_to(current) if current in path.parents else Path(*path.parts[-2:])
+        """The folder's path relative to the current folder, or only its last two names if it lies
+        elsewhere: a card is published, and the names of the folders above are private."""
+        path = self.folder.absolute()
+        if Path.cwd() in path.parents:
+            return path.relative_to(Path.cwd())
+        return Path(*path.parts[-2:])
 
     def completions_until(self, step: int) -> int | None:
-        """How many completions it had sampled after so many steps; None where that is not known.
-        Where an epoch ends inside an update, trl makes a shorter one, and the number is a batch too
-        low for each."""
+        """How many completions it had sampled after so many steps; None if its settings do not
+        determine that. If an epoch ends inside an update, trl makes a shorter update, and the
+        number is a batch too low for every such epoch."""
         values = configs.defaults("grpo") | self.section("grpo")
         processes = self.versions.get("processes")
         needed = [
@@ -143,7 +155,7 @@ class Run:
         ]
         optional = [values["steps_per_generation"], values["generation_batch_size"]]
         needed += [value for value in optional if value]
-        if not all(is_of(value, int) and value > 0 for value in needed):
+        if not all(has_type(value, int) and value > 0 for value in needed):
             return None
         batch = configs.generation(values, processes)
         backward_passes = step * values["gradient_accumulation_steps"]
@@ -151,7 +163,7 @@ class Run:
 
 
 def section(recipe: dict, name: str) -> dict:
-    """A section of a recipe that was read; empty where it has none."""
+    """A section of a recipe's contents; empty if the recipe lacks it."""
     value = recipe.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -168,38 +180,25 @@ def read_run(folder: Path) -> Run:
         recipe = saved(folder / "recipe.yaml")
     except Unreadable as error:
         raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
-    found = {
-        name: read_object(folder / name) for name in ("versions.json", "summary.json", "data.json")
-    }
-    if wrong := [
-        f"{folder / name} is not what a run wrote" for name in found if found[name] is None
-    ]:
-        raise RecipeError(wrong)
-    kinds = {
-        "steps": int,
-        "seconds": float,
-        "best_accuracy": float,
-        "adapter_error": float,
-        "time": dict,
-    }
-    kinds |= {"own_solutions": dict, "best_checkpoint": str, "resumed_from": str, "stopped": str}
-    summary = {
-        key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))
-    }
-    problems = found["data.json"].get("problems")
-    return Run(
-        folder,
-        recipe,
-        found["versions.json"],
-        summary,
-        problems if is_of(problems, int) else None,
-    )
+    names = ("versions.json", "summary.json", "data.json")
+    versions, summary, data = (read_object(folder / name) for name in names)
+    faults = []
+    for name, content in zip(names, (versions, summary, data), strict=True):
+        if content is None:
+            faults.append(f"{folder / name} is not what a run wrote")
+    if faults:
+        raise RecipeError(faults)
+    for key, value in list(summary.items()):
+        if key not in SUMMARY_TYPES or not has_type(value, SUMMARY_TYPES[key]):
+            del summary[key]
+    problems = data.get("problems")
+    return Run(folder, recipe, versions, summary, problems if has_type(problems, int) else None)
 
 
 def recipe_in(run: Path) -> dict:
     """The recipe that a run saved, finished or not; empty where it cannot be read."""
     try:
-        return saved(inside(run, "recipe.yaml"))
+        return saved(run_file(run, "recipe.yaml"))
     except ValueError:
         return {}
 
@@ -207,39 +206,40 @@ def recipe_in(run: Path) -> dict:
 def object_in(run: Path, name: str) -> dict:
     """The object in one of its JSON files; empty where it cannot be read."""
     try:
-        return read_object(inside(run, name)) or {}
+        return read_object(run_file(run, name)) or {}
     except ValueError:
         return {}
 
 
 def read_metrics(run: Path) -> list[dict]:
-    """The lines that a run logged, each with its step and the numbers in it, and which problems
-    were right (see `schema.configs.RIGHT`). What no run writes is left out, as is a line that a
-    full disk tore."""
+    """The lines that a run logged, with their step and numbers, and which problems were right (see
+    `schema.configs.RIGHT`). Anything that no run writes is ignored, as is a line that a full disk
+    tore."""
     lines = []
     for line in read_lines(run / "metrics.jsonl"):
-        if is_of(line.get("step"), int):
-            numbers = {key: value for key, value in line.items() if is_of(value, float)}
+        if has_type(line.get("step"), int):
+            values = {key: value for key, value in line.items() if has_type(value, float)}
             right = line.get(RIGHT)
-            answered = isinstance(right, str) and re.fullmatch("[01]+", right)
-            lines.append(numbers | ({RIGHT: right} if answered else {}))
+            if isinstance(right, str) and re.fullmatch("[01]+", right):
+                values[RIGHT] = right
+            lines.append(values)
     return lines
 
 
-def is_of(value: Any, kind: type | None) -> bool:
-    """Whether a value that was read is of that type, and a number one that a run can have
-    measured."""
-    number = type(value) in (int, float) and abs(value) < 2**53
-    return (
-        number and (kind is float or type(value) is kind)
-        if kind in (int, float)
-        else type(value) is kind
-    )
+def has_type(value: Any, kind: type) -> bool:
+    """Whether a value from a file has this type; a number must be one that a run can measure, and
+    an integer is a float too."""
+    if kind not in (int, float):
+        return type(value) is kind
+    is_number = type(value) in (int, float) and abs(value) < 2**53
+    return is_number and (kind is float or type(value) is int)
 
 
 def texts(value: Any) -> list[str]:
-    """The texts of a list that was read; none of anything else."""
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    """The texts in a list from a file; none if the value is no list."""
+    if not isinstance(value, list):
+        return []
+    return [text for text in value if isinstance(text, str)]
 
 
 def title(path: Path) -> str:
@@ -250,27 +250,28 @@ def title(path: Path) -> str:
 def name_of(run: Path) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-1` of a run over
     seeds."""
-    parts = [each for each in run.resolve().parts if each != "/"]
-    last = len(parts) - parts[::-1].index("outputs") if "outputs" in parts else -3
-    parts = parts[last:]
+    parts = [part for part in run.resolve().parts if part != "/"]
+    if "outputs" in parts:
+        parts = parts[len(parts) - parts[::-1].index("outputs") :]
+    else:
+        parts = parts[-3:]
     return "/".join(parts[:-1] if parts[-1] == "grpo" else parts)
 
 
 def weights_hash(folder: Path) -> str | None:
     """Changes when a folder's weights are replaced; None for a Hub id."""
     files = sorted(folder.glob("*.safetensors"))
-    return (
-        hash_of([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files])
-        if files
-        else None
-    )
+    if not files:
+        return None
+    return hash_of([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files])
 
 
 def hash_of(value: list) -> str:
+    """16 hexadecimal digits that identify a JSON value."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
-# What it sampled: completions/completions_<step>.parquet, the batch of each logged step -----------
+# Its completions: completions/completions_<step>.parquet, the batch of each logged step -----------
 
 
 def completion_files(run: Path) -> list[Path]:
@@ -278,91 +279,97 @@ def completion_files(run: Path) -> list[Path]:
     folder = run / "completions"
     if folder.is_symlink() or not folder.is_dir():
         return []
-    names = [each.name for each in folder.iterdir() if COMPLETIONS.fullmatch(each.name)]
-    names.sort(key=lambda name: int(name[12:-8]))
-    return [
-        folder / name
-        for name in names
-        if (folder / name).is_file() and not (folder / name).is_symlink()
-    ]
+    steps: dict[Path, int] = {}
+    for file in folder.iterdir():
+        match = COMPLETIONS.fullmatch(file.name)
+        if match and file.is_file() and not file.is_symlink():
+            steps[file] = int(match[1])
+    return sorted(steps, key=steps.__getitem__)
 
 
 def sampled_batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[dict]]]:
-    """The files of completions that a GRPO run wrote, by step, each with its rows; one that is used
-    for several steps, and written at each, once.
+    """The files of completions that a GRPO run wrote, by step, with their rows. A batch that is
+    used for several steps, and written at every step, comes once.
 
     Raises:
         DataError: a file is not what a run wrote.
     """
-    before = None
+    pick = itemgetter(*columns)
+    previous = None
     for file in completion_files(run):
         rows = read_parquet(file, columns)
-        batch = [[row[name] for name in columns] for row in rows]
-        if batch != before:
+        batch = [pick(row) for row in rows]
+        if batch != previous:
             yield file, rows
-        before = batch
+        previous = batch
 
 
 def some_groups(run: Path) -> list[list[dict]]:
     """The first group of the first, the middle and the last file of completions: rows of one
     prompt."""
-    there, groups = completion_files(run), []
-    for i in sorted({0, len(there) // 2, len(there) - 1}) if there else []:
+    files = completion_files(run)
+    if not files:
+        return []
+    groups = []
+    for place in sorted({0, len(files) // 2, len(files) - 1}):
         try:
-            rows = read_parquet(there[i], ("step", "prompt", "completion", "advantage", "gold"))
+            rows = read_parquet(files[place], ("step", "prompt", "completion", "advantage", "gold"))
         except DataError:  # torn by a full disk, or a stranger's
             continue
-        mine = [row for row in rows if row["prompt"] == rows[0]["prompt"]]
-        groups += [mine] if mine else []
+        if rows:
+            groups.append([row for row in rows if row["prompt"] == rows[0]["prompt"]])
     return groups
 
 
-# What an evaluation wrote beside it: eval/<benchmark>/<label>.jsonl -------------------------------
+# The evaluations beside it: eval/<benchmark>/<label>.jsonl -------------------------------
 
 
 def evaluations(run: Path) -> dict[str, list[str]]:
     """The evaluations beside a run, by benchmark: the labels of the models that were judged."""
-    found, order = {}, {label: i for i, label in enumerate(LABELS)}
     root = run.parent / "eval"
-    for folder in sorted(
-        each for each in ([] if root.is_symlink() else root.glob("*/")) if not each.is_symlink()
-    ):
-        files = [
-            each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()
-        ]
-        files = [each for each in files if not each.name.endswith(".seconds.jsonl")]
+    if root.is_symlink():
+        return {}
+    order = {label: place for place, label in enumerate(LABELS)}
+    benchmarks = {}
+    for folder in sorted(root.glob("*/")):
+        if folder.is_symlink() or folder.name == "models":
+            continue
+        files = []
+        for file in folder.glob("*.jsonl"):
+            is_answers = file.is_file() and not file.name.endswith(".seconds.jsonl")
+            if is_answers and not file.is_symlink():
+                files.append(file)
         files.sort(key=lambda file: (order.get(file.stem, len(order)), file.stat().st_mtime))
-        if files and folder.name != "models":
-            found[folder.name] = [file.stem for file in files]
-    return found
+        if files:
+            benchmarks[folder.name] = [file.stem for file in files]
+    return benchmarks
 
 
 def read_answers(file: Path) -> list[dict]:
-    """What an evaluation wrote: the settings of its answers, then one answer per line. A torn last
-    line is left out.
+    """The lines of an evaluation: the settings of its answers, then one answer per line. A torn
+    last line is ignored.
 
     Raises:
         ValueError: the file is not what an evaluation wrote.
     """
     try:
         lines = all_lines(file)
-        if not all(isinstance(each, dict) for each in lines):
-            raise TypeError("a line is not a JSON object")
-        if missing := next(
-            (ANSWER_KEYS - each.keys() for each in lines[1:] if ANSWER_KEYS - each.keys()), None
-        ):
-            raise KeyError(min(missing))
-        if any(
-            type(each[key]) is not int or not 0 <= each[key] < 2**53
-            for each in lines[1:]
-            for key in WHOLE
-        ):
-            raise TypeError(f"one of {', '.join(WHOLE)} is no whole number")
+        _check_answers(lines)
     except (ValueError, TypeError, LookupError) as error:
-        raise ValueError(
-            f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})"
-        ) from None
-    lines[:1] = [
-        {"top_p": 1.0} | head for head in lines[:1]
-    ]  # once it was that of all, and was not written
+        description = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{file} is not what an evaluation wrote ({description})") from None
+    if lines:
+        lines[0] = {"top_p": 1.0} | lines[0]  # older evaluations all had this one, and no key
     return lines
+
+
+def _check_answers(lines: list):
+    if not all(isinstance(line, dict) for line in lines):
+        raise TypeError("a line is not a JSON object")
+    for answer in lines[1:]:
+        missing = ANSWER_KEYS - answer.keys()
+        if missing:
+            raise KeyError(min(missing))
+        for key in INTEGERS:
+            if type(answer[key]) is not int or not 0 <= answer[key] < 2**53:
+                raise TypeError(f"one of {', '.join(INTEGERS)} is no whole number")

@@ -15,7 +15,7 @@ from console.terminal import clean, make_command, say
 from data import prompt
 from data.problems import LONGEST
 from machine import fit
-from runs.folder import find
+from runs.folder import find_runs
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import finished
@@ -31,7 +31,7 @@ empty line  ends"""
 
 def main(run: list[str]):
     """Ask a run's policy questions of your own."""
-    path = find(run)[0]
+    path = find_runs(run)[0]
     recipe = fit.to_machine(recipe_of(path))
     quiet_libraries()
     if not finished(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from console.faults import RecipeError
 from console.terminal import make_line, say
 from machine import fit
-from runs.folder import completion_files, find
+from runs.folder import completion_files, find_runs
 from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.run_folder import recipe_of
@@ -28,7 +28,7 @@ def main(run: list[str], step: str | None, row: str):
             raise RecipeError(
                 [f"{name}={number}: expected a whole number, as `make view` shows it"]
             )
-    path = find(run)[0]
+    path = find_runs(run)[0]
     fault = link_inside(path)
     if fault:
         raise RecipeError([fault])
@@ -37,7 +37,7 @@ def main(run: list[str], step: str | None, row: str):
             raise ValueError("name a step, STEP=…, and a completion of it, ROW=…")
         step = int(step)
         row = int(row)
-        group = groups.of_row(path, step, row)
+        group = groups.group_of_row(path, step, row)
     except ValueError as error:
         message = str(error)
         if "has no completion" not in message:

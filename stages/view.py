@@ -11,9 +11,9 @@ from pathlib import Path
 
 from console.faults import RecipeError
 from console.terminal import say
-from runs.folder import find, name_of
+from runs.folder import find_runs, name_of
 from stages.cli import run
-from viewer.page import ODD, complaint, serve, whole
+from viewer.page import FILE_ERRORS, error_message, serve, standalone_page
 
 PORT = "8090"
 
@@ -24,7 +24,7 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         raise RecipeError(
             [f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"]
         )
-    folders = [] if lab else find(runs, stages=("grpo", "dpo", "sft"))
+    folders = [] if lab else find_runs(runs, stages=("grpo", "dpo", "sft"))
     names = ", ".join(map(name_of, folders)) or "the lab"
     if html is not None:
         _write_page(html, folders, names)
@@ -53,9 +53,11 @@ def _write_page(file: Path, folders: list[Path], names: str):
         )
     say(f"view: reading {names}, which may take half a minute")
     try:
-        text = whole(folders, lambda parts: say(f"view: {parts:,} parts of the page are read"))
-    except ODD as error:
-        raise RecipeError([complaint(error)]) from None
+        text = standalone_page(
+            folders, lambda parts: say(f"view: {parts:,} parts of the page are read")
+        )
+    except FILE_ERRORS as error:
+        raise RecipeError([error_message(error)]) from None
     file.write_text(text, encoding="utf-8")
     size = len(text.encode()) / 2**20
     say(f"view: {names}, written to {file} ({size:.1f} MiB): open it in any browser")

@@ -1,5 +1,5 @@
-"""The groups that a run sampled, from the parquet files of its completions: an index of all, one of
-them whole, and the completions that `make explain` has worked out token by token."""
+"""The groups that a run sampled, from the parquet files of its completions: an index of all groups,
+a single group, and the completions that `make explain` has explained token by token."""
 
 import math
 import re
@@ -13,17 +13,19 @@ from zlib import crc32
 from data.json_files import parsed
 from data.prompt import transcript
 from data.sources import DataError, read_parquet
-from runs.folder import completion_files, inside
+from runs.folder import completion_files, run_file
 from schema.names import RESERVED
 from viewer.runs import CUT, EXCERPT, describe, finite
 
-# Of the columns that are no rewards, those that every run writes.
-NEEDED = tuple(each for each in RESERVED if each != "steps")
+# The columns that are no rewards and that every run writes.
+NEEDED = tuple(name for name in RESERVED if name != "steps")
+# The columns that a group's completions have on the page as they are.
+COPIED = ("rewards", "total", "advantage", "tokens", "truncated", "flags")
 TRUTH = "correct_answer"
-MEMORY = 1  # GiB to read a file in, which has thousands of rows at most
+MEMORY = 1  # GiB to read a file with; it has thousands of rows at most
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
-# What is worked out of each token, beside its text.
+# The columns of an explanation beside the tokens' texts.
 NUMBERS = (
     "advantages",
     "new",
@@ -38,173 +40,177 @@ NUMBERS = (
     "stopped",
 )
 
-# A completion's text shows these, and a right answer may hide them from the reward.
+# Signs in a completion's text that its reward may not show.
 ANSWERS = re.compile(r"<answer>", re.I)
 EMPTY_THOUGHT = re.compile(r"^\s*(<think>)?\s*</think>", re.I)
-AFTER = re.compile(r"</answer>\s*\S", re.I)
+TEXT_AFTER = re.compile(r"</answer>\s*\S", re.I)
 
 
 def index(run: Path) -> dict[str, Any]:
-    """`groups`: every group that the run's files hold, in order, with what a list shows of it;
-    `of`: how many; and `unreadable`: how many of the files are not what trl writes, or being
-    written, and `why`, of the first of them.
+    """`groups`: an entry for every group in the run's files, in order; `of`: their number;
+    `unreadable`: the number of files that are not what trl writes, or are being written; and `why`
+    the first of these cannot be read.
 
-    Each group has `step`, `group` (its place in the step), `question`, `asked` (equal for equal
-    questions), `n`, `mean` and `std` of the total rewards (ddof = 1, as trl has it), `right` (how
-    many were; None where no reward says), `truncated` and `flagged`.
+    An entry has `step`, `group` (its place in the step), `question`, `asked` (equal for equal
+    questions), `n`, `mean` and `std` of the total rewards (ddof = 1, as trl has it), `right` (the
+    number of right answers; None if no reward judges them), `truncated` and `flagged`.
     """
-    described = describe(run)
-    size, weights = described["settings"]["num_generations"], tuple(described["rewards"].values())
-    found, wrong = [], []
+    size, weights = _size_and_weights(describe(run))
+    entries = []
+    errors = []
     for file in completion_files(run):
         state = file.stat()
-        groups, error = _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
-        found += groups
-        wrong += [error] if error else []
+        file_entries, error = _index(file, state.st_mtime_ns, state.st_size, size, weights)
+        entries += file_entries
+        if error:
+            errors.append(error)
     return {
-        "groups": found,
-        "of": len(found),
-        "unreadable": len(wrong),
-        "why": wrong[0] if wrong else None,
+        "groups": entries,
+        "of": len(entries),
+        "unreadable": len(errors),
+        "why": errors[0] if errors else None,
     }
 
 
 @lru_cache(maxsize=20_000)
 def _index(
-    file: Path, _changed: int, _size_of: int, size: int, weights: tuple[float, ...]
+    file: Path, _mtime: int, _bytes: int, size: int, weights: tuple[float, ...]
 ) -> tuple[list[dict[str, Any]], str | None]:
     try:
-        rows = _rows(file, weights)
+        rows = _read_rows(file, weights)
     except ValueError as error:  # being written, torn by a full disk, or a stranger's
         return [], str(error)
-    return [
-        _entry(rows[first : first + size], first // size) for first in range(0, len(rows), size)
-    ], None
+    entries = []
+    for first in range(0, len(rows), size):
+        entries.append(_entry(rows[first : first + size], first // size))
+    return entries, None
 
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
     totals = [row["total"] for row in rows if row["total"] is not None]
-    right = [row["rewards"].get(TRUTH) for row in rows]
+    mean = std = None
+    if totals:
+        mean = finite(fmean(totals))
+        std = finite(stdev(totals)) if len(totals) > 1 else 0.0
+    judged = [row for row in rows if row["rewards"].get(TRUTH) is not None]
+    right = len([row for row in judged if row["rewards"][TRUTH] >= 1])
     return {
         "step": rows[0]["step"],
         "group": place,
         "question": rows[0]["question"][:EXCERPT],
         "asked": crc32(rows[0]["question"].encode(errors="replace")),
         "n": len(rows),
-        "mean": finite(fmean(totals)) if totals else None,
-        "std": finite(stdev(totals) if len(totals) > 1 else 0.0) if totals else None,
-        "right": (
-            None if all(each is None for each in right) else sum((each or 0) >= 1 for each in right)
-        ),
-        "truncated": sum(row["truncated"] for row in rows),
-        "flagged": sum(bool(row["flags"]) for row in rows),
+        "mean": mean,
+        "std": std,
+        "right": right if judged else None,
+        "truncated": len([row for row in rows if row["truncated"]]),
+        "flagged": len([row for row in rows if row["flags"]]),
     }
 
 
 def search(run: Path, words: str) -> list[list[int]]:
-    """[step, group] of each group whose question or completions hold these words, in any case."""
-    size, weights = (
-        _size(describe(run)["settings"]["num_generations"]),
-        tuple(describe(run)["rewards"].values()),
-    )
-    found: dict[tuple[int, int], None] = {}
+    """[step, group] of each group whose question or completions have these words, in upper or lower
+    case."""
+    size, weights = _size_and_weights(describe(run))
+    matches: dict[tuple[int, int], None] = {}  # in order, without repetitions
     for file in completion_files(run):
         with suppress(ValueError):  # see _index
-            for i, row in enumerate(_rows(file, weights)):
+            for i, row in enumerate(_read_rows(file, weights)):
                 if words.casefold() in f"{row['question']}\n{row['text']}".casefold():
-                    found[row["step"], i // size] = None
-    return [list(each) for each in found]
+                    matches[row["step"], i // size] = None
+    return [list(match) for match in matches]
 
 
 def group(run: Path, step: int, place: int) -> dict[str, Any]:
-    """One group whole: its question and completions with their rewards, and `others`, the total
-    rewards of the rest of its batch, by which `scale_rewards: batch` scales.
+    """A group: its question and completions with their rewards, and `others`, the total rewards of
+    the other groups of its batch, which `scale_rewards: batch` needs.
 
     Raises:
-        ValueError: there is no such group, or the file is not one of completions.
+        ValueError: there is no such group, or the file has no completions.
     """
-    return _group(step, place, *_of_step(run, step))
+    return _group(step, place, *_read_step(run, step))
 
 
-def _group(step: int, place: int, rows: list[dict], size: int, described: dict) -> dict[str, Any]:
-    mine = rows[place * size : (place + 1) * size] if place >= 0 else []
-    if not mine:
+def _group(step: int, place: int, rows: list[dict], size: int, description: dict) -> dict[str, Any]:
+    first = place * size
+    members = rows[first : first + size] if place >= 0 else []
+    if not members:
         raise ValueError(f"step {step} has no group {place}")
     shares = [None] * len(rows)
-    weight = described["weight_of_steps"]
+    weight = description["weight_of_steps"]
     if weight is not None:
         from training.step_rewards import shares_of_steps  # imports torch, which takes seconds
 
-        scale = described["settings"]["scale_rewards"] or "none"
+        scale = description["settings"]["scale_rewards"] or "none"
         shares = shares_of_steps([row["steps"] for row in rows], size, weight, scale)
-    shown = [
-        {key: row[key] for key in ("rewards", "total", "advantage", "tokens", "truncated", "flags")}
-        | {
-            "row": place * size + i,
-            "text": row["text"][:CUT],
-            "length": len(row["text"]),
-            "steps": shares[place * size + i],
-        }
-        for i, row in enumerate(mine)
-    ]
+    completions = []
+    for number, row in enumerate(members, first):
+        completion = {key: row[key] for key in COPIED}
+        completion["row"] = number
+        completion["text"] = row["text"][:CUT]
+        completion["length"] = len(row["text"])
+        completion["steps"] = shares[number]
+        completions.append(completion)
     return {
         "step": step,
         "group": place,
-        "question": mine[0]["question"][:CUT],
-        "system": mine[0]["system"],
-        "gold": mine[0]["gold"],
-        "rows": shown,
-        "others": [row["total"] for i, row in enumerate(rows) if i // size != place],
+        "question": members[0]["question"][:CUT],
+        "system": members[0]["system"],
+        "gold": members[0]["gold"],
+        "rows": completions,
+        "others": [row["total"] for row in rows[:first] + rows[first + size :]],
         "batch_tokens": sum(row["tokens"] for row in rows),
     }
 
 
-def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
-    """The group of one completion, with `batch`, the tokens of each completion of its step.
+def group_of_row(run: Path, step: int, row: int) -> dict[str, Any]:
+    """The group of a completion, with `batch`, the tokens of each completion of its step.
 
     Raises:
-        ValueError: there is none in that place.
+        ValueError: the step has no such completion.
     """
-    rows, size, described = _of_step(run, step)
-    lengths = [each["tokens"] for each in _at(rows, step, row)]
-    return _group(step, row // size, rows, size, described) | {"batch": lengths}
+    rows, size, description = _read_step(run, step)
+    _check_row(rows, step, row)
+    lengths = [completion["tokens"] for completion in rows]
+    return _group(step, row // size, rows, size, description) | {"batch": lengths}
 
 
 def text(run: Path, step: int, row: int) -> str:
-    """One completion whole.
+    """The complete text of a completion.
 
     Raises:
-        ValueError: there is none in that place.
+        ValueError: the step has no such completion.
     """
-    return _at(_of_step(run, step)[0], step, row)[row]["text"]
+    rows, _, _ = _read_step(run, step)
+    _check_row(rows, step, row)
+    return rows[row]["text"]
 
 
-def _at(rows: list[dict], step: int, row: int) -> list[dict]:
+def _check_row(rows: list[dict], step: int, row: int):
     if not 0 <= row < len(rows):
         raise ValueError(f"step {step} has no completion {row}: it has 0 to {len(rows) - 1}")
-    return rows
 
 
-def _of_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
-    """(rows of a step's file, completions of a group, `describe`)."""
-    described = describe(run)
-    rows = _rows(
-        inside(run, f"completions/completions_{step:05d}.parquet"),
-        tuple(described["rewards"].values()),
-    )
-    return rows, _size(described["settings"]["num_generations"]), described
+def _read_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
+    """(rows of a step's file, completions of a group, the run's description)."""
+    description = describe(run)
+    size, weights = _size_and_weights(description)
+    file = run_file(run, f"completions/completions_{step:05d}.parquet")
+    return _read_rows(file, weights), size, description
 
 
-def _size(num_generations: Any) -> int:
-    return num_generations if type(num_generations) is int and num_generations > 0 else 1
+def _size_and_weights(description: dict) -> tuple[int, tuple[float, ...]]:
+    """(completions of a group, weight of each reward) of a run as `describe` returns it."""
+    size = description["settings"]["num_generations"]
+    is_valid = type(size) is int and size > 0
+    return size if is_valid else 1, tuple(description["rewards"].values())
 
 
-def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
-    """The rows of a file of completions, each with its total reward and what its text gives reason
-    to look at.
+def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
+    """The rows of a file of completions, with their total rewards and the flags of their texts.
 
     Raises:
-        ValueError: the file is not one of completions, or its rewards are not the recipe's.
+        ValueError: the file has no completions, or its rewards are not the recipe's.
     """
     try:
         rows = read_parquet(file, NEEDED, MEMORY)
@@ -217,78 +223,85 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     except DataError:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(
-            f"{file} cannot be read: {(str(error).splitlines() or [''])[0]:.200}"
-        ) from None
+        first_line = next(iter(str(error).splitlines()), "")
+        raise ValueError(f"{file} cannot be read: {first_line:.200}") from None
 
 
 def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, Any]:
     rewards = {name: finite(row[name]) for name in names}
-    paid = [w * r for r, w in zip(rewards.values(), weights, strict=True) if r is not None]
-    said, advantage = transcript(row["completion"]), finite(row["advantage"])
+    weighted = []
+    for reward, weight in zip(rewards.values(), weights, strict=True):
+        if reward is not None:
+            weighted.append(weight * reward)
+    text = transcript(row["completion"])
+    advantage = finite(row["advantage"])
     return {
         "step": row["step"],
         "question": _content_of(row["prompt"], "user"),
         "system": _content_of(row["prompt"], "system"),
-        "text": said,
+        "text": text,
         "rewards": rewards,
-        "total": finite(math.fsum(paid)) if paid else None,
+        "total": finite(math.fsum(weighted)) if weighted else None,
         "advantage": advantage,
         "gold": str(row["gold"]),
         "tokens": int(row["tokens"]),
         "truncated": bool(row["truncated"]),
         "steps": row.get("steps"),
-        "flags": flags(said, rewards.get(TRUTH), advantage),
+        "flags": flags(text, rewards.get(TRUTH), advantage),
     }
 
 
 def flags(completion: str, right: float | None, advantage: float | None) -> list[str]:
-    """What gives reason to read a completion: signs of a policy that pleases a reward and not the
+    """Reasons to read a completion: signs of a policy that satisfies a reward without answering the
     question."""
-    found = []
+    signs = []
     if right is not None and right <= 0 and advantage is not None and advantage > 0:
-        found.append("wrong, and above its group's mean")
+        signs.append("wrong, and above its group's mean")
     if len(ANSWERS.findall(completion)) > 1:
-        found.append("several answers")
+        signs.append("several answers")
     if EMPTY_THOUGHT.search(completion):
-        found.append("an empty thought")
-    if AFTER.search(completion):
-        found.append("text after the answer")
-    return found
+        signs.append("an empty thought")
+    if TEXT_AFTER.search(completion):
+        signs.append("text after the answer")
+    return signs
 
 
 def _content_of(messages: Any, role: str) -> str:
-    """What one side says in a prompt, which is one message, several, or plain text."""
+    """The text of one role's messages in a prompt, which is a list of messages or a string."""
     if isinstance(messages, str):
         return messages if role == "user" else ""
-    said = [each for each in messages or [] if isinstance(each, dict) and each.get("role") == role]
-    return "\n\n".join(str(each.get("content") or "") for each in said)
+    texts = []
+    for message in messages or []:
+        if isinstance(message, dict) and message.get("role") == role:
+            texts.append(str(message.get("content") or ""))
+    return "\n\n".join(texts)
 
 
 def explained(run: Path) -> list[dict[str, int]]:
-    """`step` and `row` of every completion that was worked out."""
+    """`step` and `row` of every completion that was explained."""
     folder = run / "explain"
     if folder.is_symlink() or not folder.is_dir():
         return []
-    found = [EXPLAINED.fullmatch(each.name) for each in folder.iterdir()]
-    return sorted(
-        ({"step": int(m[1]), "row": int(m[2])} for m in found if m),
-        key=lambda each: tuple(each.values()),
-    )
+    places = []
+    for file in folder.iterdir():
+        match = EXPLAINED.fullmatch(file.name)
+        if match:
+            places.append((int(match[1]), int(match[2])))
+    return [{"step": step, "row": row} for step, row in sorted(places)]
 
 
 def tokens(run: Path, step: int, row: int) -> dict[str, Any]:
-    """A completion token by token, as `evaluation.explain.explained` gives it.
+    """A completion token by token, as `evaluation.explain.explained` returns it.
 
     Raises:
-        ValueError: it has not been worked out, or the file is not what that wrote.
+        ValueError: it has not been explained, or the file is not what `make explain` writes.
     """
-    file = inside(run, f"explain/{step}-{row}.json")
+    file = run_file(run, f"explain/{step}-{row}.json")
     try:
-        found = parsed(file.read_text(encoding="utf-8"))
-        count = len(found["tokens"])
-        if any(len(found[name]) != count for name in NUMBERS):
+        explanation = parsed(file.read_text(encoding="utf-8"))
+        count = len(explanation["tokens"])
+        if any(len(explanation[name]) != count for name in NUMBERS):
             raise ValueError("its columns are of different lengths")
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{file} is not what make explain wrote ({error})") from None
-    return found
+    return explanation

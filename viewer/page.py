@@ -1,6 +1,6 @@
-"""The page itself, as its server sends it, in parts, or written as one file that needs neither
-server nor network; and what it can ask, as paths, with the answers to them. Its server is on this
-machine only, and only reads, but for the completions that it works out when it is asked to."""
+"""The page: served in parts, or written as one file that needs neither server nor network; and the
+answers to its questions, which are paths. The server is for this machine only. It only reads,
+except that it explains a completion at the reader's request, as `make explain` does."""
 
 import asyncio
 import base64
@@ -37,12 +37,12 @@ OURS += ("changed.js", "bandit.js", "play.js", "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
 ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")
-# Of a large run, one file holds so many completions and questions at most.
+# The most completions, and questions of an evaluation, of a run in one file.
 COMPLETIONS = 4_000
 FLIPS = 300
-PROGRESS = 5  # seconds between two lines while one file is written
-# What the lab offers, and what its settings are to begin with. A setting of a recipe's `grpo`
-# section has its name there. The page works everything out itself: page/bandit.js.
+PROGRESS = 5  # seconds between two lines while the one file is written
+# The lab's choices and default settings. A setting of a recipe's `grpo` section has the same name.
+# The page computes the rest: page/bandit.js.
 LAB = {
     "algorithms": ["grpo", "reinforce", "reinforce_baseline", "rloo", "ppo", "reinforce_plus_plus"],
     "landscapes": ["one peak", "two peaks", "linear"],
@@ -55,15 +55,15 @@ LAB = {
         "epsilon": 0.2,
         "beta": 0.0,
         "scale_rewards": "group",
-        "matched": True,  # whether the algorithms' learning rates are
-        "noise": 0.0,  # standard deviation of what is added to each reward
-        "peak": 5,  # of the landscape "one peak"
-        "logits": [0.0] * 10,  # to start from; this policy is the reference too
+        "matched": True,  # whether the algorithms' learning rates are matched
+        "noise": 0.0,  # standard deviation of the noise added to each reward
+        "peak": 5,  # the place of the peak in the landscape "one peak"
+        "logits": [0.0] * 10,  # of the first policy, which is the reference too
         "seed": 0,
     },
 }
-# What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent
-# there or framed.
+# The browser that shows the page may fetch nothing from other sites, send nothing to them, and
+# frame nothing.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -78,87 +78,95 @@ HOSTS = ["127.0.0.1", "localhost"]
 
 
 def asset(name: str) -> str:
-    """The text of one of the page's parts."""
+    """The text of one of the page's files."""
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def served() -> str:
-    """The page that asks a server."""
+def served_page() -> str:
+    """The page that gets its data from a server."""
     head = [f'<link rel="stylesheet" href="/{name}">' for name in STYLES]
     head += [f'<script defer src="/{name}"></script>' for name in SCRIPTS]
     return asset("index.html").replace("<!-- head -->", "\n".join(head))
 
 
-def whole(runs: list[Path], progress: Callable[[int], None] = lambda parts: None) -> str:
-    """The page with its data in it. Of a run with many groups it holds an even sample, and says so.
-    `progress` hears every few seconds how many of its parts are read."""
-    answers, last = {}, time.monotonic()
-    for question, found in _answers(runs):
-        answers[question] = found
+def standalone_page(runs: list[Path], progress: Callable[[int], None] = lambda parts: None) -> str:
+    """The page with its data in it; a run with many groups has an even sample of them, and the page
+    says so. `progress` is called every few seconds with the number of answers so far."""
+    answers = {}
+    last = time.monotonic()
+    for question, content in _answers(runs):
+        answers[question] = content
         if time.monotonic() - last >= PROGRESS:
             progress(len(answers))
             last = time.monotonic()
     scripts = [asset(name) for name in SCRIPTS]
-    # Only these scripts may run, whatever a completion says, and none may reach the network.
-    digests = [
-        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts
-    ]
-    allowed = " ".join(f"'sha256-{each}'" for each in digests)
+    # Only these scripts may run, whatever a completion contains, and none may reach the network.
+    sources = []
+    for script in scripts:
+        digest = hashlib.sha256(script.encode()).digest()
+        sources.append(f"'sha256-{base64.b64encode(digest).decode()}'")
     policy = (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:;"
-        " base-uri 'none'"
+        f"default-src 'none'; script-src {' '.join(sources)}; style-src 'unsafe-inline';"
+        " img-src data:; base-uri 'none'"
     )
     head = [f'<meta http-equiv="Content-Security-Policy" content="{policy}">']
     head += [f"<style>{asset(name)}</style>" for name in STYLES]
-    # In a script element only `</script` and `<!--` mean anything, and JSON can spell every <
-    # otherwise.
+    # In a script element only `</script` and `<!--` have a meaning, and JSON can escape every <.
     data = json.dumps(answers, allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
     tail = [f'<script type="application/json" id="answers">{data}</script>']
-    tail += [f"<script>{each}</script>" for each in scripts]
-    return (
-        asset("index.html")
-        .replace("<!-- head -->", "\n".join(head))
-        .replace("<!-- tail -->", "\n".join(tail))
-    )
+    tail += [f"<script>{script}</script>" for script in scripts]
+    page = asset("index.html").replace("<!-- head -->", "\n".join(head))
+    return page.replace("<!-- tail -->", "\n".join(tail))
 
 
 def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
-    def asked(question: str) -> tuple[str, Any]:
-        return question, answer(runs, question)
-
-    yield asked("runs")
-    yield asked("lab")
-    for number, run in enumerate(runs):
-        yield from (
-            asked(f"{number}/{question}") for question in ("curves", "advice", "results", "about")
-        )
-        question, found = asked(f"{number}/groups")
-        most = COMPLETIONS // len(runs) // max([each["n"] for each in found["groups"]], default=1)
-        kept = evenly(found["groups"], max(1, most))
-        yield question, found | {"groups": kept}
-        yield from (asked(f"{number}/group/{each['step']}/{each['group']}") for each in kept)
-        question, there = asked(f"{number}/explained")
-        yield question, there
-        yield from (asked(f"{number}/tokens/{each['step']}/{each['row']}") for each in there)
-        for benchmark, labels in describe(run)["evaluations"].items():
-            for before, after in combinations(labels, 2):
-                question, found = asked(f"{number}/changed/{benchmark}/{before}/{after}")
-                flips = [row for row in found["rows"] if row["kind"] in ("won", "lost")][:FLIPS]
-                rows = flips + evenly(found["rows"][len(flips) :], FLIPS - len(flips))
-                yield question, found | {"rows": rows}
-                yield from (
-                    asked(f"{number}/pair/{benchmark}/{before}/{after}/{row['id']}") for row in rows
-                )
+    """Every question that the standalone page can ask, with its answer."""
+    yield from _ask(runs, ["runs", "lab"])
+    for number in range(len(runs)):
+        names = ("curves", "advice", "results", "about")
+        yield from _ask(runs, [f"{number}/{name}" for name in names])
+        yield from _group_answers(runs, number)
+        yield from _evaluation_answers(runs, number)
 
 
-def evenly(rows: list, most: int) -> list:
-    """So many of the rows, at even distances, the first and the last among them."""
-    if len(rows) <= most or most < 2:
-        return rows[: max(0, most)]
-    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+def _ask(runs: list[Path], questions: list[str]) -> Iterator[tuple[str, Any]]:
+    for question in questions:
+        yield question, answer(runs, question)
 
 
-# What it asks -------------------------------------------------------------------------------------
+def _group_answers(runs: list[Path], number: int) -> Iterator[tuple[str, Any]]:
+    question = f"{number}/groups"
+    index = answer(runs, question)
+    largest = max([entry["n"] for entry in index["groups"]], default=1)
+    entries = evenly(index["groups"], max(1, COMPLETIONS // len(runs) // largest))
+    yield question, index | {"groups": entries}
+    yield from _ask(runs, [f"{number}/group/{entry['step']}/{entry['group']}" for entry in entries])
+    question = f"{number}/explained"
+    places = answer(runs, question)
+    yield question, places
+    yield from _ask(runs, [f"{number}/tokens/{place['step']}/{place['row']}" for place in places])
+
+
+def _evaluation_answers(runs: list[Path], number: int) -> Iterator[tuple[str, Any]]:
+    for benchmark, labels in describe(runs[number])["evaluations"].items():
+        for before, after in combinations(labels, 2):
+            models = f"{benchmark}/{before}/{after}"
+            question = f"{number}/changed/{models}"
+            changes = answer(runs, question)
+            flips = [row for row in changes["rows"] if row["kind"] in ("won", "lost")][:FLIPS]
+            rows = flips + evenly(changes["rows"][len(flips) :], FLIPS - len(flips))
+            yield question, changes | {"rows": rows}
+            yield from _ask(runs, [f"{number}/pair/{models}/{row['id']}" for row in rows])
+
+
+def evenly(rows: list, count: int) -> list:
+    """At most `count` of the rows, at even distances, including the first and the last."""
+    if len(rows) <= count or count < 2:
+        return rows[: max(0, count)]
+    return [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
+
+
+# The questions ------------------------------------------------------------------------------------
 
 # The pattern of a question's path, and the function that answers it for a run.
 QUESTIONS: dict[str, Callable[..., Any]] = {
@@ -175,69 +183,73 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     r"changed/([^/]+)/([^/]+)/([^/]+)": changed,
     r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, name, a, b, i: pair(run, name, a, b, int(i)),
 }
-# What may be raised by files that no run wrote.
-ODD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, OSError)
+# The errors that files which no run wrote can cause.
+FILE_ERRORS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    OSError,
+)
 
 
-def complaint(error: Exception) -> str:
-    """What to say of one of these."""
-    return (
-        str(error)
-        if isinstance(error, ValueError | OSError)
-        else f"a file is not what a run wrote ({error})"
-    )
+def error_message(error: Exception) -> str:
+    """The message for a reader about one of `FILE_ERRORS`."""
+    if isinstance(error, ValueError | OSError):
+        return str(error)
+    return f"a file is not what a run wrote ({error})"
 
 
 def answer(runs: list[Path], question: str) -> Any:
-    """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the place of a
-    run among those shown.
+    """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the run's place
+    in `runs`.
 
     Raises:
-        ValueError: there is no such question, or nothing that answers it; the message is for the
+        ValueError: there is no such question, or no data for the answer; the message is for the
             reader of the page.
     """
     if question == "runs":
         return [describe(run) for run in runs]
     if question == "lab":
         return LAB | {"memory": json.loads(MEMORY.read_text(encoding="utf-8"))}
-    number, _, asked = question.partition("/")
+    number, _, path = question.partition("/")
     if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
         raise ValueError(f"there is no run {number:.20}")
     for pattern, function in QUESTIONS.items():
-        if found := re.fullmatch(pattern, asked):
-            return function(runs[int(number)], *found.groups())
-    raise ValueError(f"nothing answers {asked:.80}")
+        match = re.fullmatch(pattern, path)
+        if match:
+            return function(runs[int(number)], *match.groups())
+    raise ValueError(f"nothing answers {path:.80}")
 
 
-# Its server ---------------------------------------------------------------------------------------
+# The server ---------------------------------------------------------------------------------------
 
 
 def app(runs: list[Path]) -> Starlette:
-    """The application that shows these runs. Another site's page cannot read it through a name of
-    its own that leads to this machine: the Host header has to be ours."""
-    return Starlette(
-        routes=[
-            Route("/", _page),
-            *(Route(f"/{name}", partial(_asset, name=name)) for name in ASSETS),
-            Route(
-                "/api/{run:int}/explain/{step:int}/{row:int}", _explaining(runs), methods=["POST"]
-            ),
-            Route("/api/{question:path}", _asked(runs)),
-        ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
-    )
+    """The application that shows these runs. A page of another site cannot read it through a host
+    name that resolves to this machine: only our own Host headers are accepted."""
+    explain = _explain_endpoint(runs)
+    routes = [Route("/", _page)]
+    routes += [Route(f"/{name}", partial(_asset, name=name)) for name in ASSETS]
+    routes += [Route("/api/{run:int}/explain/{step:int}/{row:int}", explain, methods=["POST"])]
+    routes += [Route("/api/{question:path}", _answer_endpoint(runs))]
+    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)]
+    return Starlette(routes=routes, middleware=middleware)
 
 
 def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
-    """Serve the page on 127.0.0.1 until Ctrl-C; port 0 takes a free one. `ready` gets the port.
+    """Serve the page on 127.0.0.1 until Ctrl-C; port 0 takes a free port. `ready` is called with
+    the port.
 
     Raises:
         OSError: the port is taken.
     """
     config = uvicorn.Config(app(runs), log_level="warning", access_log=False, server_header=False)
     server = uvicorn.Server(config)
-    # An interrupt that is raised while the loop is made would leave half a loop, of which Python
-    # complains.
+    # An interrupt raised while the event loop starts would leave half a loop, and Python would
+    # complain about it.
     signal.signal(signal.SIGINT, server.handle_exit)
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -248,61 +260,66 @@ def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
 
 
 async def _page(request: Request) -> Response:
-    return Response(served(), media_type="text/html", headers=HEADERS)
+    return Response(served_page(), media_type="text/html", headers=HEADERS)
 
 
 async def _asset(request: Request, name: str) -> Response:
     return Response(asset(name), media_type=ASSETS[name], headers=HEADERS)
 
 
-def _explaining(runs: list[Path]) -> Callable:
-    """Works one completion out token by token, as `make explain` does, and answers when that has
-    ended. Only the page itself may ask: a browser says whose page sends a POST, and nothing else
-    can say so in its place.
+def _explain_endpoint(runs: list[Path]) -> Callable:
+    """Explains one completion token by token, and responds when that has ended. Only the page
+    itself may ask: a browser sends the origin of a POST in a header that no page can set.
     """
-    working = asyncio.Lock()  # the weights of one are enough
+    working = asyncio.Lock()  # memory holds the weights of one at a time
 
-    async def asked(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         if request.headers.get("sec-fetch-site") != "same-origin":
-            return JSONResponse({"error": "only this page may ask"}, 403, headers=HEADERS)
-        given = request.path_params
-        if given["run"] >= len(runs) or working.locked():
-            why = (
-                "another completion is being worked out"
-                if working.locked()
-                else f"there is no run {given['run']}"
-            )
-            return JSONResponse({"error": why}, 409, headers=HEADERS)
+            return _error("only this page may ask", 403)
+        place = request.path_params
+        if working.locked():
+            return _error("another completion is being worked out", 409)
+        if place["run"] >= len(runs):
+            return _error(f"there is no run {place['run']}", 409)
         async with working:
-            words = [
-                str(runs[given["run"]].absolute()),
-                f"--step={given['step']}",
-                f"--row={given['row']}",
-            ]
-            pipe = asyncio.subprocess.PIPE
-            command = [sys.executable, "-m", "stages.explain", *words]
-            process = await asyncio.create_subprocess_exec(
-                *command, stdout=pipe, stderr=asyncio.subprocess.STDOUT
-            )
-            said = (await process.communicate())[0].decode("utf-8", "replace").strip()
-        if process.returncode:
-            return JSONResponse(
-                {"error": said[-1000:] or "it ended without a word"}, 409, headers=HEADERS
-            )
+            failure = await _explain(runs[place["run"]], place["step"], place["row"])
+        if failure is not None:
+            return _error(failure, 409)
         return JSONResponse({}, headers=HEADERS)
 
-    return asked
+    return respond
 
 
-def _asked(runs: list[Path]) -> Callable:
-    async def asked(request: Request) -> Response:
-        # Browsers say so where another site's page asks, to be shown an image, say.
+async def _explain(run: Path, step: int, row: int) -> str | None:
+    """Run `make explain` in another process; the end of its output if it fails."""
+    arguments = [str(run.absolute()), f"--step={step}", f"--row={row}"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "stages.explain",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    if not process.returncode:
+        return None
+    return output.decode("utf-8", "replace").strip()[-1000:] or "it ended without a word"
+
+
+def _answer_endpoint(runs: list[Path]) -> Callable:
+    async def respond(request: Request) -> Response:
+        # Browsers send this header with a request of another site's page, such as for an image.
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return JSONResponse({"error": "only this page may ask"}, 403, headers=HEADERS)
+            return _error("only this page may ask", 403)
         try:
-            found = await run_in_threadpool(answer, runs, request.path_params["question"])
-            return JSONResponse(found, headers=HEADERS)
-        except ODD as error:
-            return JSONResponse({"error": complaint(error)}, 404, headers=HEADERS)
+            content = await run_in_threadpool(answer, runs, request.path_params["question"])
+            return JSONResponse(content, headers=HEADERS)
+        except FILE_ERRORS as error:
+            return _error(error_message(error), 404)
 
-    return asked
+    return respond
+
+
+def _error(message: str, status: int) -> Response:
+    return JSONResponse({"error": message}, status, headers=HEADERS)

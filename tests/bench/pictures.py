@@ -8,7 +8,7 @@ explain` has worked out.
 import argparse
 from pathlib import Path
 
-from runs.folder import find
+from runs.folder import find_runs
 from tests.viewer.test_page import served
 
 FOLDER = Path("docs/img")
@@ -28,7 +28,7 @@ def main(run: str, step: int, row: int):
         "changed": ("changed/0", ".pair", 460),
         "lab": ("lab/0", ".seeds [data-trapped]", 1100),
     }
-    with served(find([run])[0]) as port, sync_playwright() as playwright:
+    with served(find_runs([run])[0]) as port, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, (address, there, height) in views.items():
             page = browser.new_page(

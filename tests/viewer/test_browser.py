@@ -19,7 +19,7 @@ from tests.support import ROOT, write_lines
 from tests.viewer import bandit, made
 from tests.viewer.test_page import served
 from training.step_rewards import normalise, spread
-from viewer.page import whole
+from viewer.page import standalone_page
 
 pytestmark = pytest.mark.browser
 
@@ -208,7 +208,7 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
     frame.to_parquet(file)
     at = tab.locator(".detail .where")
     page = tmp_path / "page.html"
-    page.write_text(whole([run]), encoding="utf-8")
+    page.write_text(standalone_page([run]), encoding="utf-8")
     with served(run) as port:
         for address in (f"http://127.0.0.1:{port}/", page.as_uri()):
             tab.goto("about:blank")
@@ -407,7 +407,7 @@ def test_what_was_won_comes_first_with_both_answers(tab, runs):
 def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
     file = tmp_path / "page.html"
     if how == "one file":
-        file.write_text(whole([runs[1]]), encoding="utf-8")
+        file.write_text(standalone_page([runs[1]]), encoding="utf-8")
     page, number = (file.as_uri(), 0) if how == "one file" else (runs[2], 1)
     tab.goto(f"{page}#groups/{number}/1/0")
     tab.wait_for_selector("[data-advantage]")
@@ -433,7 +433,7 @@ def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
 
 def test_one_file_opens_from_disk(tab, runs, tmp_path):
     file = tmp_path / "page.html"
-    file.write_text(whole([runs[0]]), encoding="utf-8")
+    file.write_text(standalone_page([runs[0]]), encoding="utf-8")
     tab.goto(file.as_uri())
     tab.wait_for_selector(".chart canvas")
     tab.get_by_role("tab", name="Groups").click()

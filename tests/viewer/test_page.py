@@ -234,7 +234,7 @@ def data_of(text: str) -> dict:
 
 
 def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
-    text = page.whole([made.run(tmp_path, hostile=True)])
+    text = page.standalone_page([made.run(tmp_path, hostile=True)])
     # What ends a script element early, or begins a comment in it, stands only where the page itself
     # has it.
     ours = sum(
@@ -274,7 +274,7 @@ def test_completions_that_no_run_wrote_are_one_message(tmp_path):
 
 def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "COMPLETIONS", 40)
-    answers = data_of(page.whole([made.run(tmp_path, steps=10, groups=4, size=8)]))
+    answers = data_of(page.standalone_page([made.run(tmp_path, steps=10, groups=4, size=8)]))
     told = answers["0/groups"]
     assert told["of"] == 40 and len(told["groups"]) == 5
     assert [(each["step"], each["group"]) for each in told["groups"]] == [
@@ -337,5 +337,5 @@ def test_the_page_marks_the_characters_that_the_terminal_spells_out():
 def test_a_file_that_takes_long_says_what_it_does(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "PROGRESS", 0)
     parts = []
-    text = page.whole([made.run(tmp_path)], parts.append)
+    text = page.standalone_page([made.run(tmp_path)], parts.append)
     assert parts == list(range(1, len(data_of(text)) + 1))

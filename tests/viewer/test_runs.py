@@ -6,7 +6,7 @@ import pytest
 
 from console.faults import RecipeError
 from evaluation import report
-from runs.folder import find, inside, name_of
+from runs.folder import find_runs, name_of, run_file
 from tests.support import write_lines
 from tests.viewer import made
 from viewer import runs
@@ -17,32 +17,32 @@ from viewer.runs import about, advice, changed, curves, describe, pair
 def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
     older, newer = made.run(tmp_path / "outputs/a"), made.run(tmp_path / "outputs/b/seed-1")
     os.utime(older / "metrics.jsonl", (1, 1))
-    assert find([], tmp_path / "outputs") == [newer]
-    assert find([str(older), str(newer.parent), f"{newer}/"]) == [
+    assert find_runs([], tmp_path / "outputs") == [newer]
+    assert find_runs([str(older), str(newer.parent), f"{newer}/"]) == [
         older,
         newer,
     ]  # one that is named twice once
     warm = made.warm_start(older.parent)
-    assert find([str(warm)], stages=("grpo", "sft")) == [warm]
-    assert find([str(older.parent)], stages=("grpo", "sft")) == [
+    assert find_runs([str(warm)], stages=("grpo", "sft")) == [warm]
+    assert find_runs([str(older.parent)], stages=("grpo", "sft")) == [
         older
     ]  # of two in a folder, the policy
     with pytest.raises(RecipeError, match=r"is no folder of a GRPO run"):
-        find([str(warm)])
+        find_runs([str(warm)])
     assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
     with pytest.raises(
         RecipeError,
         match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo",
     ):
-        find(["nowhere"], tmp_path / "outputs")
+        find_runs(["nowhere"], tmp_path / "outputs")
     with pytest.raises(
         RecipeError, match=r"RUN=.*/a/sft is no folder of a GRPO run: name the whole run, RUN=.*/a$"
     ):
-        find([str(older.with_name("sft"))], tmp_path / "outputs")
+        find_runs([str(older.with_name("sft"))], tmp_path / "outputs")
     with pytest.raises(
         RecipeError, match=r"no run to show, and none in .*empty: make grpo makes one"
     ):
-        find([], tmp_path / "empty")
+        find_runs([], tmp_path / "empty")
 
 
 def test_a_run_is_described_with_trls_defaults(tmp_path):
@@ -174,7 +174,7 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
     (path / "metrics.jsonl").symlink_to(secret)
     for name in ("metrics.jsonl", "../../secret.jsonl", "completions", "nothing"):
         with pytest.raises(ValueError, match="no such file"):
-            inside(path, name)
+            run_file(path, name)
     answers = path.parent / "eval/held-out/grpo.jsonl"
     answers.unlink()
     answers.symlink_to(secret)
