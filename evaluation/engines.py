@@ -20,7 +20,7 @@ from schema.recipe import Recipe
 from schema.sections import Sampling
 from training.checkpoints import is_adapter
 from training.model import adapter_of, base_model, checked, load_for_answers
-from training.tools import in_turns
+from training.tools import sample_in_turns
 
 
 class Completion(NamedTuple):
@@ -101,7 +101,9 @@ def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedToken
     def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:
         torch.manual_seed(seed)
         sample = partial(generate, model, tokenizer, max_new_tokens=max_tokens, sampling=sampling)
-        sampled = in_turns(sample, tokenizer, tools_of(recipe), prompts, max_tokens, max_calls)
+        sampled = sample_in_turns(
+            sample, tokenizer, tools_of(recipe), prompts, max_tokens, max_calls
+        )
         return [
             _completion(tokenizer, tokens, tokens[-1] not in end_tokens, turns)
             for tokens, turns in sampled

@@ -12,7 +12,7 @@ from schema import configs
 from schema.recipe import Recipe
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
-from training.pairs import preference_pairs, tokenised
+from training.pairs import preference_pairs, tokenise_pairs
 
 
 def main(recipe: Recipe):
@@ -31,7 +31,7 @@ def train_on_pairs(start: Start) -> Iterator[Training | Trained]:
         raise RecipeError(
             [f"{run}/completions has held-out problems, which no run of this recipe sampled"]
         )
-    dataset = tokenised(pairs, start.tokenizer, args.max_length)
+    dataset = tokenise_pairs(pairs, start.tokenizer, args.max_length)
     if not dataset:
         message = (
             f"dpo: of the {figures['groups']:,} groups in {run}/completions, none has two"

@@ -94,7 +94,7 @@ def tokenised(
     """
     from datasets import Dataset
 
-    from training.tools import worked
+    from training.tools import tokenise_solution
 
     opened = prompt.think_opened(tokenizer)
     examples = []
@@ -106,7 +106,7 @@ def tokenised(
             continue
         prefix = prompt.question_ids(tokenizer, row["problem"], system)
         text = prompt.completion(row["reasoning"], row.get("answer") or row["solution"], opened)
-        completion, completion_mask = worked(tokenizer, tools or {}, text)
+        completion, completion_mask = tokenise_solution(tokenizer, tools or {}, text)
         if max_length and len(prefix) + len(completion) > max_length:
             too_long += 1
             continue

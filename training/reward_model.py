@@ -1,5 +1,5 @@
-"""The reward model that trl asks for its opinion of completions: loaded as the policy is, from
-safetensors alone and without its code. The scores are trl's own."""
+"""The reward model with which trl scores completions: loaded as the policy is, from safetensors
+only and without its code. trl computes the scores."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -42,13 +42,13 @@ def reward_model_files(
     recipe: Recipe, weights: bool
 ) -> Iterator[tuple[Path, PreTrainedTokenizerBase]]:
     """The folder to load the recipe's reward model from, and its tokenizer, once both are checked.
-    What a library raises in the block becomes a fault.
+    An error that a library raises in the block becomes a fault.
 
     Args:
-        weights: False where config and tokenizer are enough.
+        weights: False where the config and the tokenizer are enough.
 
     Raises:
-        RecipeError: a file is refused, or trl could not ask such a model.
+        RecipeError: a file is refused, or trl cannot use such a model.
     """
     options = recipe.rewards[LEARNED]
     name = options["model"]

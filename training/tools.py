@@ -1,9 +1,9 @@
-"""Tools while a policy reasons: what its tokenizer needs, and the turns that calls make of a
-completion.
+"""Tools that a policy calls while it reasons: the tokenizer's settings, and completions of several
+turns, in which tools answer calls.
 
-trl's trainer has a loop of its own; evaluation and chat have the same turns from `in_turns`, and
-the warm start from `worked`. A call is read in one form, Qwen's, which a regular expression bounds:
-all else is text, and none can fail.
+trl's trainer has its own loop; evaluation and chat sample the same turns with `sample_in_turns`,
+and the warm start tokenises them with `tokenise_solution`. Only Qwen's form of a call is parsed, by
+a bounded regular expression; everything else is text, so parsing cannot fail.
 """
 
 import json
@@ -21,8 +21,8 @@ from schema.names import tools_of
 from schema.recipe import Recipe
 from training import opening
 
-# One argument of ours, a text without half characters, so that the files of completions have
-# columns of one type.
+# The one argument of our tools, a text without lone surrogates, so that the files of completions
+# have columns of one type.
 _ARGUMENTS = r'\{\s*"(?:expression|code)"\s*:\s*"(?:[^"\\\x00-\x1f]|\\(?!u[dD][89a-fA-F]).)*+"\s*\}'
 _OPEN = r'<tool_call>\s*\{\s*"name"\s*:\s*"(?P<name>\w{1,50})"\s*,\s*"arguments"\s*:\s*'
 _CLOSE = r"\s*\}\s*</tool_call>"
@@ -31,92 +31,89 @@ _CALL = {
     "open_pattern": f"{_OPEN}(?={_ARGUMENTS}{_CLOSE})",
     "close_pattern": _CLOSE,
     "repeats": True,
+    "content": "json",
+    "transform": _FUNCTION,
 }
-_CALL |= {"content": "json", "transform": _FUNCTION}
 _TEXT = {"content": "text", "content_args": {"strip": False}, "repeats": True, "join": ""}
-_ASKED = {"role": "user", "content": "?"}
+_QUESTION = {"role": "user", "content": "?"}
 
 Tools = dict[str, Callable[..., str]]
 Sample = Callable[[list[list[int]]], list[list[int]]]
 
 
-def use_tools(tokenizer, recipe: Recipe, given: str):
-    """Make the tokenizer announce the recipe's tools in every prompt, and read their calls.
-    `given`: what stands before its template (`chat_template.arguments_set`).
+def use_tools(tokenizer, recipe: Recipe, prefix: str):
+    """Make the tokenizer announce the recipe's tools in every prompt, and parse their calls.
+    `prefix`: the start of its template that sets arguments (`chat_template.arguments_set`).
 
     Raises:
-        RecipeError: its template does not know them, this machine holds no program, or no call fits
-            a completion.
+        RecipeError: the template cannot express tools, this machine cannot hold a program, or a
+            completion has no room for a call.
     """
-    tools, ends = tools_of(recipe), sorted(tokenizer.all_special_tokens, key=len, reverse=True)
+    tools = tools_of(recipe)
+    ends = sorted(tokenizer.all_special_tokens, key=len, reverse=True)
     tokenizer.response_template = {
         "defaults": {"role": "assistant"},
-        "start_anchor_pattern": r"(?s)\A.*\Z",  # nothing of the prompt is the model's
+        "start_anchor_pattern": r"(?s)\A.*\Z",  # no part of the prompt is the model's
         "fields": {
             "tool_calls": _CALL,
             "content": _TEXT | {"close_pattern": "|".join(map(re.escape, ends))},
         },
     }
+    problem = None
     try:
-        for name in tools.keys() & {"python"}:
-            tools[name]("0")
-        schemas = json.dumps([get_json_schema(each) for each in tools.values()])
+        if "python" in tools:
+            tools["python"]("0")
+        schemas = json.dumps([get_json_schema(tool) for tool in tools.values()])
         limits = {"seconds": opening.SECONDS, "memory": opening.MEMORY}
-        template, least = limited(_with_tools, tokenizer, schemas, given, **limits)
-        wrong = (
-            None if template else "the model's chat template does not know tools as Qwen2.5's does"
-        )
+        template, call_tokens = limited(_with_tools, tokenizer, schemas, prefix, **limits)
+        if template is None:
+            problem = "the model's chat template does not know tools as Qwen2.5's does"
     except Exceeded as error:
-        wrong = f"the model's chat template {error} for a call"
-    except RuntimeError as error:  # NotHeld: found here, and not in the middle of a run
-        wrong = str(error)
-    if wrong:
-        raise RecipeError(
-            [Fault(recipe.place("tools"), f"tools: {wrong}: leave them out, or take another")]
-        )
+        problem = f"the model's chat template {error} for a call"
+    except RuntimeError as error:  # NotHeld: better now than in the middle of a run
+        problem = str(error)
+    if problem:
+        message = f"tools: {problem}: leave them out, or take another"
+        raise RecipeError([Fault(recipe.place("tools"), message)])
     tokenizer.chat_template = template
-    if least >= (longest := setting(recipe, "grpo", "max_completion_length")):
+    max_tokens = setting(recipe, "grpo", "max_completion_length")
+    if call_tokens >= max_tokens:
         message = (
-            f"grpo.max_completion_length: {longest} tokens hold no call of `tools` and an answer"
-            " after it: take "
+            f"grpo.max_completion_length: {max_tokens} tokens hold no call of `tools` and an answer"
+            f" after it: take more than {call_tokens}"
         )
-        raise RecipeError(
-            [Fault(recipe.place("grpo", "max_completion_length"), f"{message}more than {least}")]
-        )
+        raise RecipeError([Fault(recipe.place("grpo", "max_completion_length"), message)])
 
 
-def _with_tools(tokenizer, schemas: str, given: str) -> tuple[str | None, int]:
-    """The template with its tools, and about how many tokens a call takes with what it is told.
-    None where it, even as trl's trainer mends it, writes calls otherwise than they are read,
-    changes earlier turns, or opens thoughts. A stranger's may do anything."""
+def _with_tools(tokenizer, schemas: str, prefix: str) -> tuple[str | None, int]:
+    """The template with its tools, and about how many tokens a call takes together with its result.
+    None where the template, even after trl's repair for training, writes calls in another form than
+    we parse, changes earlier turns, or opens thoughts. A stranger's template may do anything."""
     call = {
         "type": "function",
         "function": {"name": "calculator", "arguments": {"expression": '"1"'}},
     }
-    turns = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    turns = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}]
     try:
-        tokenizer.chat_template = tokenizer.chat_template.removeprefix(given)
+        tokenizer.chat_template = tokenizer.chat_template.removeprefix(prefix)
         if not templates.is_chat_template_prefix_preserving(tokenizer):
             tokenizer.chat_template = templates.get_training_chat_template(tokenizer)
-        tokenizer.chat_template = (
-            f"{{%- set tools = tools or {schemas} %}}{given}{tokenizer.chat_template}"
-        )
-        known = templates.supports_tool_calling(
-            tokenizer
-        ) and templates.is_chat_template_prefix_preserving(tokenizer)
-        before, after = (
-            tokenizer.apply_chat_template(each, tokenize=False) for each in (turns[:1], turns)
-        )
-        written = tokenizer(after.removeprefix(before))["input_ids"]
-        if (
-            not known
-            or message_of(tokenizer, written).get("tool_calls") != [call]
-            or prompt.think_opened(tokenizer)
-        ):
+        announcement = f"{{%- set tools = tools or {schemas} %}}"
+        tokenizer.chat_template = f"{announcement}{prefix}{tokenizer.chat_template}"
+        if not templates.supports_tool_calling(tokenizer):
             return None, 0
-        told = [{"role": "tool", "name": "calculator", "content": "1"}]
-        return tokenizer.chat_template, len(written + ids_of_results(tokenizer, told))
-    except BaseException:  # whatever the template is made to raise
+        if not templates.is_chat_template_prefix_preserving(tokenizer):
+            return None, 0
+        before = tokenizer.apply_chat_template(turns[:1], tokenize=False)
+        after = tokenizer.apply_chat_template(turns, tokenize=False)
+        call_ids = tokenizer(after.removeprefix(before))["input_ids"]
+        if message_of(tokenizer, call_ids).get("tool_calls") != [call]:
+            return None, 0
+        if prompt.think_opened(tokenizer):
+            return None, 0
+        result = [{"role": "tool", "name": "calculator", "content": "1"}]
+        return tokenizer.chat_template, len(call_ids + result_ids(tokenizer, result))
+    except BaseException:  # a template may raise anything
         return None, 0
 
 
@@ -126,91 +123,91 @@ def message_of(tokenizer, ids: Sequence[int]) -> dict:
     return templates.parse_response(tokenizer, ids, prefix=[])
 
 
-def results(message: dict, tools: Tools) -> list[dict]:
-    """A message of each tool that was called; a call that fails says why, in trl's words."""
-    said = []
+def answer_calls(message: dict, tools: Tools) -> list[dict]:
+    """The tools' messages in answer to a message's calls; a call that fails gets the error, in
+    trl's words."""
+    messages = []
     for call in message.get("tool_calls") or []:
-        name, content = (
-            call["function"]["name"],
-            str({"error": f"Tool {call['function']['name']} not found."}),
-        )
+        name = call["function"]["name"]
         try:
-            content = tools[name](**call["function"]["arguments"]) if name in tools else content
-        except Exception as error:  # another argument than the tool's
+            if name in tools:
+                content = tools[name](**call["function"]["arguments"])
+            else:
+                content = str({"error": f"Tool {name} not found."})
+        except Exception as error:  # an argument that the tool does not have
             content = str({"error": str(error)})
-        said.append({"role": "tool", "name": name, "content": content})
-    return said
+        messages.append({"role": "tool", "name": name, "content": content})
+    return messages
 
 
-def ids_of_results(tokenizer, said: list[dict]) -> list[int]:
-    """The tokens between the end of the turn that called and the next turn's first, with what the
-    tools said."""
-    call = {"type": "function", "function": {"name": said[0]["name"], "arguments": {}}}
-    turns = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}]
-    before = tokenizer.apply_chat_template(turns, tokenize=True, return_dict=False)
-    last = max(
-        (i for i, each in enumerate(before) if each == tokenizer.eos_token_id),
-        default=len(before) - 1,
-    )
-    return list(prompt.prompt_ids(tokenizer, turns + said))[last + 1 :]
+def result_ids(tokenizer, results: list[dict]) -> list[int]:
+    """The tokens from the end of the turn that called to the start of the model's next turn: the
+    tools' messages as the template writes them."""
+    call = {"type": "function", "function": {"name": results[0]["name"], "arguments": {}}}
+    turns = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    ids = tokenizer.apply_chat_template(turns, tokenize=True, return_dict=False)
+    ends = [place for place, token in enumerate(ids) if token == tokenizer.eos_token_id]
+    length = ends[-1] + 1 if ends else len(ids)
+    return list(prompt.prompt_ids(tokenizer, turns + results))[length:]
 
 
-def in_turns(
+def sample_in_turns(
     sample: Sample,
     tokenizer,
     tools: Tools,
     prompts: list[list[int]],
-    longest: int,
-    most: int | None,
+    max_tokens: int,
+    max_calls: int | None,
 ) -> list[tuple[list[int], list[dict] | None]]:
-    """(tokens, messages) of a completion of each prompt, as GRPOTrainer samples it; without tools
-    no messages.
+    """A completion of each prompt as (tokens, messages), sampled as GRPOTrainer does it; messages
+    is None without tools.
 
     Args:
-        sample: from prompts to the tokens of a turn of each, with the token that ends it where it
-            ended.
-        longest: tokens of a completion, those of tools too: a tool whose turn finds no room says
-            nothing.
-        most: how often a completion may call and be answered; None for no limit.
+        sample: returns for each prompt the tokens of the next turn, including the token that ends
+            it unless it was cut off.
+        max_tokens: the limit of a completion, tools' messages included: a tool's message that does
+            not fit is dropped.
+        max_calls: the number of turns of a completion whose calls are answered; None for no limit.
     """
     tokens = sample(prompts)
     if not tools:
-        return [(each, None) for each in tokens]
-    messages = [[message_of(tokenizer, each)] for each in tokens]
+        return [(ids, None) for ids in tokens]
+    messages = [[message_of(tokenizer, ids)] for ids in tokens]
     calling = list(range(len(prompts)))
-    for _ in range(most or longest):
-        asked, calling = calling, []
-        for i in asked:
-            said = results(messages[i][-1], tools)
-            so_far = tokens[i] + ids_of_results(tokenizer, said) if said else []
-            if said and len(so_far) <= longest:
-                tokens[i], messages[i] = so_far, messages[i] + said
-                calling.append(i)
-        turns = sample([prompts[i] + tokens[i] for i in calling]) if calling else []
+    for _ in range(max_calls or max_tokens):
+        answered = []
+        for i in calling:
+            results = answer_calls(messages[i][-1], tools)
+            ids = tokens[i] + result_ids(tokenizer, results) if results else []
+            if results and len(ids) <= max_tokens:
+                tokens[i] = ids
+                messages[i] += results
+                answered.append(i)
+        if not answered:
+            break
+        calling = answered
+        turns = sample([prompts[i] + tokens[i] for i in calling])
         for i, turn in zip(calling, turns, strict=True):
-            turn = turn[: longest - len(tokens[i])]
-            tokens[i], messages[i] = (
-                tokens[i] + turn,
-                messages[i] + ([message_of(tokenizer, turn)] if turn else []),
-            )
+            turn = turn[: max_tokens - len(tokens[i])]
+            tokens[i] = tokens[i] + turn
+            if turn:
+                messages[i].append(message_of(tokenizer, turn))
     return list(zip(tokens, messages, strict=True))
 
 
-def worked(tokenizer, tools: Tools, text: str) -> tuple[list[int], list[int]]:
-    """(tokens, mask) of a worked solution, whose calls end turns and are answered: 0 for what the
-    tools say."""
-    ids, mask = [], []
-    until_call = (
-        re.compile(f"(?s:.*?){_OPEN}{_ARGUMENTS}{_CLOSE}|(?s:.+)")
-        if tools
-        else re.compile("(?s:.+)")
-    )
-    for turn in until_call.finditer(text):
-        written = [
-            *tokenizer(turn[0], add_special_tokens=False)["input_ids"],
-            tokenizer.eos_token_id,
-        ]
-        said = results(message_of(tokenizer, written), tools) if tools else []
-        told = ids_of_results(tokenizer, said) if said else []
-        ids, mask = ids + written + told, mask + [1] * len(written) + [0] * len(told)
+def tokenise_solution(tokenizer, tools: Tools, text: str) -> tuple[list[int], list[int]]:
+    """(tokens, mask) of a worked solution whose calls end turns and are answered by the tools; the
+    mask is 1 for the model's tokens and 0 for the tools'."""
+    ids = []
+    mask = []
+    turn_pattern = "(?s:.+)"
+    if tools:
+        turn_pattern = f"(?s:.*?){_OPEN}{_ARGUMENTS}{_CLOSE}|{turn_pattern}"
+    for turn in re.finditer(turn_pattern, text):
+        turn_ids = [*tokenizer(turn[0], add_special_tokens=False)["input_ids"]]
+        turn_ids.append(tokenizer.eos_token_id)
+        results = answer_calls(message_of(tokenizer, turn_ids), tools) if tools else []
+        tool_ids = result_ids(tokenizer, results) if results else []
+        ids += turn_ids + tool_ids
+        mask += [1] * len(turn_ids) + [0] * len(tool_ids)
     return ids, mask

@@ -19,7 +19,7 @@ from tests.support import (
     same_weights,
     weights,
 )
-from training.pairs import preference_pairs, tokenised
+from training.pairs import preference_pairs, tokenise_pairs
 
 pytestmark = pytest.mark.train
 
@@ -121,7 +121,7 @@ def test_what_it_cannot_learn_from_is_told(chain, tmp_path):
 
 def test_pairs_that_are_too_long_are_told(chain, tmp_path):
     copied(chain, tmp_path, "sft", "grpo")
-    rows = tokenised(
+    rows = tokenise_pairs(
         preference_pairs(chain / "grpo", 8)[0], AutoTokenizer.from_pretrained(chain / "sft"), None
     )
     lengths = [

@@ -11,7 +11,7 @@ from data.sources import DataError
 from schema.recipe import load_recipe
 from training import trainer
 from training.model import load_tokenizer
-from training.pairs import PreferencePair, preference_pairs, tokenised
+from training.pairs import PreferencePair, preference_pairs, tokenise_pairs
 
 
 def written(run, step: int, *groups: tuple[str, list[float]], cut: str = ""):
@@ -70,7 +70,7 @@ def test_what_the_policy_did_not_end_is_not_ended_for_it():
     tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
     asked = [{"role": "user", "content": "1 + 1?"}]
     pair = PreferencePair(asked, "2", "12", (False, True))
-    (row,) = tokenised([pair], tokenizer, None)
+    (row,) = tokenise_pairs([pair], tokenizer, None)
     end = tokenizer.eos_token_id
     assert (
         row["chosen_ids"][-1],
@@ -84,8 +84,8 @@ def test_what_the_policy_did_not_end_is_not_ended_for_it():
     ]
     longest = len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"]))
     assert (
-        tokenised([pair], tokenizer, longest) == [row]
-        and tokenised([pair], tokenizer, longest - 1) == []
+        tokenise_pairs([pair], tokenizer, longest) == [row]
+        and tokenise_pairs([pair], tokenizer, longest - 1) == []
     )
 
 

@@ -25,7 +25,14 @@ from tests.support import TEMPLATES
 from training import chat_template, memory, opening
 from training.model import load_tokenizer
 from training.tiny_models import _TINY_CHAT_TEMPLATE
-from training.tools import ids_of_results, in_turns, message_of, results, use_tools, worked
+from training.tools import (
+    answer_calls,
+    message_of,
+    result_ids,
+    sample_in_turns,
+    tokenise_solution,
+    use_tools,
+)
 from training.trainer import grpo_trainer
 from viewer import groups
 
@@ -119,13 +126,13 @@ def test_a_call_is_answered_and_anything_else_is_text(tokenizer, text, said, tol
     tools = tools_of(load_recipe(TINY, check=()))
     message = message_of(tokenizer, tokenizer(text)["input_ids"])
     assert message["content"] == said
-    assert [each["content"] for each in results(message, tools)] == told
+    assert [each["content"] for each in answer_calls(message, tools)] == told
     assert ("tool_calls" in message) == bool(told)
 
 
 def test_a_tool_that_gets_anothers_argument_says_so(tokenizer):
     message = message_of(tokenizer, tokenizer(call("2", key="code"))["input_ids"])
-    [said] = results(message, {"calculator": calculator})
+    [said] = answer_calls(message, {"calculator": calculator})
     assert said["content"] == str(
         {"error": "calculator() got an unexpected keyword argument 'code'"}
     )
@@ -182,10 +189,10 @@ def test_a_warm_start_learns_the_calls_and_not_what_tools_say(tokenizer):
     assert tokenizer.decode(learned) == text
     assert f"<eos>\n{answer}\n</think>" in tokenizer.decode(made["input_ids"])
     # A call that cannot be read ends no turn, and without tools all is text.
-    assert tokenizer.decode(worked(tokenizer, {}, text.removesuffix("<eos>"))[0]) == text
+    assert tokenizer.decode(tokenise_solution(tokenizer, {}, text.removesuffix("<eos>"))[0]) == text
     broken = "x</tool_call>y"
     assert (
-        tokenizer.decode(worked(tokenizer, {"calculator": calculator}, broken)[0])
+        tokenizer.decode(tokenise_solution(tokenizer, {"calculator": calculator}, broken)[0])
         == f"{broken}<eos>"
     )
 
@@ -236,7 +243,7 @@ def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkey
         engines.generate, model, tokenizer, max_new_tokens=longest, sampling=Sampling()
     )
     prompts = [prompt.prompt_ids(tokenizer, each) for each in asked]
-    ours = in_turns(sample, tokenizer, tools, prompts, longest, most)
+    ours = sample_in_turns(sample, tokenizer, tools, prompts, longest, most)
     trainer.model.train()
     assert [tokens for tokens, _ in ours] == theirs
     assert [messages for _, messages in ours] == said
@@ -407,9 +414,11 @@ def test_a_template_of_qwens_is_known(name):
     assert '"name": "calculator"' in asked and '"name": "python"' in asked and asked.endswith(begun)
     said = [{"role": "tool", "name": "calculator", "content": "6"}]
     between = f"\n<|im_start|>user\n<tool_response>\n6\n</tool_response><|im_end|>\n{begun}"
-    assert tokenizer.decode(ids_of_results(tokenizer, said)) == between
+    assert tokenizer.decode(result_ids(tokenizer, said)) == between
     message = message_of(tokenizer, tokenizer(f"so\n{call('2*3')}<|im_end|>")["input_ids"])
-    assert message["content"] == "so\n" and results(message, {"calculator": calculator}) == said
+    assert (
+        message["content"] == "so\n" and answer_calls(message, {"calculator": calculator}) == said
+    )
     assert message_of(tokenizer, tokenizer("so<|endoftext|>")["input_ids"])["content"] == "so"
 
 
