@@ -22,8 +22,8 @@ from schema.configs import ACCURACY, RIGHT
 from training.checkpoints import (
     MANIFEST,
     checkpoints_of,
-    kept,
     newest_good,
+    resume_advice,
     step_of,
     write_manifest,
 )
@@ -61,7 +61,7 @@ class Checkpoints(TrainerCallback):
             raise RunStopped(
                 f"no room for a checkpoint at step {state.global_step}: it needs"
                 f" {needed / 1e6:,.0f} MB, and {folder} has {free / 1e6:,.0f} MB left. Make room,"
-                f" or lower save_total_limit. {kept(folder)}"
+                f" or lower save_total_limit. {resume_advice(folder)}"
             )
 
     def on_save(self, args, state, control, **kwargs):

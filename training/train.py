@@ -46,7 +46,7 @@ from schema.configs import setting
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
 from training import model_files
-from training.checkpoints import kept, sealed_here
+from training.checkpoints import resume_advice, sealed_here
 from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
 from training.progress import Metrics, Progress
@@ -199,13 +199,11 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     except Exception as error:
         if is_out_of_memory(error):
             raise RunStopped(
-                f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY
+                f"{out_of_memory(recipe, stage)}\n{resume_advice(folder.path)}", OUT_OF_MEMORY
             ) from error
         package = raised_by(error)
         if package == "requests":  # trl's client, which asked again for about a minute
-            message = (
-                f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
-            )
+            message = f"the vLLM server is gone: see its output, and start it again. {resume_advice(folder.path)}"
             raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
         refused = package and isinstance(error, (*REFUSALS, RuntimeError, StrictDataclassError))
         if not refused or is_lost(error) or unwritten(error):
@@ -214,7 +212,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         raise RunStopped(
             f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace})."
-            f" {kept(folder.path)}"
+            f" {resume_advice(folder.path)}"
         ) from error
 
 

@@ -14,7 +14,7 @@ from typing import IO
 from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import make_line, say
 from schema.stages import finished
-from training.checkpoints import kept
+from training.checkpoints import resume_advice
 
 _locks: dict[Path, IO] = {}
 _made: list[list[Path]] = []
@@ -147,4 +147,4 @@ def unwritten(error: Exception) -> RunStopped | None:
         )
     if finished(run):
         return RunStopped(f"{message} The run is finished; {make_line('report', FILE=[run])}")
-    return RunStopped(f"{message} {kept(run)}")
+    return RunStopped(f"{message} {resume_advice(run)}")

@@ -11,7 +11,8 @@ from data import hub
 from schema.recipe import RecipeError, load_recipe
 from tests.support import run_stage
 from training import checkpoints, run_folder
-from training.run_folder import conflict, find_run, not_probed, recipe_of
+from training.run_conflict import conflict
+from training.run_folder import find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 ROWS = [{"problem": "1 + 1?", "solution": "2"}]
@@ -481,7 +482,7 @@ def test_a_run_of_a_base_that_was_changed_since_is_not_taken(tmp_path, monkeypat
         None,
         {"seed": 1, "model": {"name_or_path": ""}, "data": {"dir": ""}},
     )
-    monkeypatch.setattr(run_folder, "trained", lambda _: False)
+    monkeypatch.setattr(run_folder, "has_training", lambda _: False)
     monkeypatch.setattr(run_folder, "_versions", lambda _: pytest.fail("it asks git, for nothing"))
     # not read again
     assert run_folder.sealed(there, {"data.json": "as it was"})["files"]["data.json"] == "as it was"
