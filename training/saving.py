@@ -1,6 +1,6 @@
-"""Keeps what must not be saved out of a checkpoint, and seals each one that is written, so that a
-partial one never passes for whole (see checkpoints.py). Decides which checkpoint to keep and when
-to stop, by greedy accuracy on held-out problems, not by training reward.
+"""Seals every checkpoint that is written, so that a partial one never counts (see checkpoints.py),
+and saves no weights that are not finite. Decides which checkpoint to keep and when to stop, by
+greedy accuracy on held-out problems, not by training reward.
 
 A gamed reward keeps rising while answers get worse, and no training curve shows it. Every
 `grpo.eval_steps` steps the policy answers `evaluate.checkpoint_problems` of the held-out problems;
@@ -10,6 +10,7 @@ transformers keeps the best checkpoint and loads it at the end.
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -46,16 +47,13 @@ class Checkpoints(TrainerCallback):
         if not control.should_save or not state.is_world_process_zero:
             return
         folder = Path(args.output_dir)
-        last = next(iter(checkpoints_of(folder)), None)
-        # For the first one: the trained weights and AdamW's two moments of them.
-        trained = sum(
-            each.numel() * each.element_size() for each in model.parameters() if each.requires_grad
-        )
-        needed = (
-            sum(file.stat().st_size for file in last.rglob("*") if file.is_file())
-            if last
-            else 3 * trained
-        )
+        checkpoints = checkpoints_of(folder)
+        if checkpoints:
+            files = checkpoints[0].rglob("*")
+            needed = sum(file.stat().st_size for file in files if file.is_file())
+        else:  # the trained weights and AdamW's two moments of them
+            trained = [weight for weight in model.parameters() if weight.requires_grad]
+            needed = 3 * sum(weight.nbytes for weight in trained)
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise RunStopped(
@@ -65,40 +63,42 @@ class Checkpoints(TrainerCallback):
             )
 
     def on_save(self, args, state, control, **kwargs):
-        PartialState().wait_for_everyone()  # each process writes a file of its own
+        PartialState().wait_for_everyone()  # every process writes a file
         if state.is_world_process_zero:
             write_manifest(Path(args.output_dir) / f"checkpoint-{state.global_step}")
             self._prune(Path(args.output_dir), state)
         PartialState().wait_for_everyone()
 
     def _prune(self, folder: Path, state):
-        best = state.best_model_checkpoint
+        """Remove all checkpoints but the newest and the best."""
+        if not self.keep:
+            return
+        checkpoints = checkpoints_of(folder)
         # A higher number belongs to a run that could not be resumed: it must not push out this
         # run's.
-        whole = [
-            each
-            for each in checkpoints_of(folder)
-            if (each / MANIFEST).is_file() and step_of(each) <= state.global_step
-        ]
-        kept = {each.name for each in whole[: self.keep]} | ({Path(best).name} if best else set())
-        for checkpoint in checkpoints_of(folder) if self.keep else []:
-            if checkpoint.name not in kept:
-                # half removed, the checkpoint must not look whole
+        names = []
+        for checkpoint in checkpoints:
+            if (checkpoint / MANIFEST).is_file() and step_of(checkpoint) <= state.global_step:
+                names.append(checkpoint.name)
+        names = names[: self.keep]
+        if state.best_model_checkpoint:
+            names.append(Path(state.best_model_checkpoint).name)
+        for checkpoint in checkpoints:
+            if checkpoint.name not in names:
+                # A checkpoint that is removed in part must not count.
                 (checkpoint / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(checkpoint)
 
 
 class FiniteNumbers(TrainerCallback):
     """Stops a run before a gradient that is not finite is applied, and before weights that are not
-    finite are saved. In float16 such a gradient tells that the loss was scaled too far: accelerate
-    skips the step and halves the scale, and the run stops once that has not helped. DeepSpeed keeps
-    its gradients to itself, and with ZeRO-3 its weights too: there it sees nothing.
-
-    `prompts`: those of the current batch, written beside the run when it stops.
+    finite are saved. In float16 such a gradient means that the loss was scaled too far: accelerate
+    skips the step and halves the scale, and the run stops once that has not helped. DeepSpeed hides
+    its gradients, and with ZeRO-3 its weights too: the callback cannot check them.
     """
 
     def __init__(self):
-        self.prompts: list = []
+        self.prompts: list = []  # the current batch's, written beside the run when it stops
 
     def saw(self, batch: Batch):
         """Take note of a batch that was scored (training/scoring.py)."""
@@ -108,27 +108,35 @@ class FiniteNumbers(TrainerCallback):
         scaler = getattr(optimizer, "scaler", None)
         if scaler is not None and scaler.get_scale() > 1:
             return
-        gradients = [each.grad for each in model.parameters() if each.grad is not None]
-        self._require(gradients, "gradient", "applied", args, state)
+        gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+        self._require_finite(gradients, "gradient", "applied", args, state)
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
         if control.should_save:
-            weights = [each.detach() for each in model.parameters() if each.requires_grad]
-            self._require(weights, "weight", "saved", args, state)
+            trained = [weight for weight in model.parameters() if weight.requires_grad]
+            weights = [weight.detach() for weight in trained]
+            self._require_finite(weights, "weight", "saved", args, state)
 
-    def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
-        # One norm for each, finite where all its numbers are; in float32, where a sum of squares
-        # does not overflow.
-        if not tensors or all(
-            map(torch.isfinite, torch._foreach_norm(tensors, 2, dtype=torch.float32))
-        ):
+    def _require_finite(self, tensors: list[torch.Tensor], kind: str, use: str, args, state):
+        """Stop the run if a number in the tensors is not finite.
+
+        Args:
+            kind: the tensors' kind, for the message.
+            use: the step that must not follow, for the message.
+        """
+        if not tensors:
+            return
+        # A tensor's norm is finite where all its numbers are; in float32 a sum of squares does not
+        # overflow.
+        norms = torch._foreach_norm(tensors, 2, dtype=torch.float32)
+        if all(map(torch.isfinite, norms)):
             return
         file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
         file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
         last = newest_good(Path(args.output_dir))
         raise RunStopped(
-            f"a {what} is not finite after step {state.global_step}: the run stopped before it was"
-            f" {before}. The batch's prompts are in {file}. {last or 'No checkpoint'} is the last"
+            f"a {kind} is not finite after step {state.global_step}: the run stopped before it was"
+            f" {use}. The batch's prompts are in {file}. {last or 'No checkpoint'} is the last"
             " good one. A lower learning_rate or max_grad_norm may help, or bfloat16 instead of"
             " float16"
         )
@@ -137,49 +145,48 @@ class FiniteNumbers(TrainerCallback):
 class KeepBest(TrainerCallback):
     """Prints each evaluation, and stops the run when held-out accuracy has stayed clearly below its
     best for `patience` evaluations in a row while the training reward rose. It reads the trainer's
-    own history, which a resumed run still has, and adds to it which problems were right."""
+    history, which a resumed run still has, and adds which problems were answered right."""
 
     def __init__(self, patience: int):
         self.patience = patience
         self.stopped: str | None = None  # why it stopped the run
-        self.batch: list[
-            tuple[str, float | None]
-        ] = []  # the last one's problems, and whether each was answered right
+        # The last batch's problems, and whether they were answered right.
+        self.batch: list[tuple[str, float | None]] = []
         self.right: dict[str, float | None] = {}
 
     def saw(self, batch: Batch):
         """Take note of a batch that was scored."""
-        self.batch = list(
-            zip(batch.columns["problem"], batch.rewards["correct_answer"], strict=True)
-        )
+        rewards = batch.rewards["correct_answer"]
+        self.batch = list(zip(batch.columns["problem"], rewards, strict=True))
 
     def on_prediction_step(self, args, state, control, **kwargs):
         self.right.update(self.batch)  # trl called the rewards for this batch
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if ACCURACY in logs:
-            everywhere = sorted(dict(gather_object(list(self.right.items()))).items())
-            state.log_history[-1][RIGHT] = "".join(str(int(right or 0)) for _, right in everywhere)
-            self.right.clear()
+        if ACCURACY not in logs:
+            return
+        gathered = dict(gather_object(list(self.right.items())))  # from all processes
+        digits = [str(int(gathered[problem] or 0)) for problem in sorted(gathered)]
+        state.log_history[-1][RIGHT] = "".join(digits)
+        self.right.clear()
 
     def on_evaluate(self, args, state, control, **kwargs):
-        accuracies = [
-            (line["step"], line[ACCURACY])
-            for line in state.log_history
-            if line.get(ACCURACY) is not None
-        ]
-        rewards = [
-            (line["step"], line["reward"])
-            for line in state.log_history
-            if line.get("reward") is not None
-        ]
+        accuracies = _history(state, ACCURACY)
         if not accuracies:
             return
         step, accuracy = accuracies[-1]
-        best_step, best = max(accuracies, key=lambda each: (each[1], -each[0]))
+        # Among equals the earliest one is the best.
+        best_step, best = max(accuracies, key=lambda entry: (entry[1], -entry[0]))
         behind = f", best {best:.1%} at step {best_step}" if step != best_step else ""
         say(f"step {step}: held-out accuracy {accuracy:.1%}{behind}")
-        judged = [(line["step"], line[RIGHT]) for line in state.log_history if RIGHT in line]
-        if reason := gamed(judged, rewards, self.patience):
-            control.should_training_stop, self.stopped = True, reason
+        reason = gamed(_history(state, RIGHT), _history(state, "reward"), self.patience)
+        if reason:
+            control.should_training_stop = True
+            self.stopped = reason
             say(reason)
+
+
+def _history(state, key: str) -> list[tuple[int, Any]]:
+    """The steps at which the trainer has logged a key, and the values."""
+    lines = [line for line in state.log_history if line.get(key) is not None]
+    return [(line["step"], line[key]) for line in lines]

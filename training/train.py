@@ -53,12 +53,14 @@ from training.progress import Metrics, Progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
 from training.stopwatch import Stopwatch
-from training.writing import begun, unwritten
+from training.writing import run_folders, unwritten
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that
 # torch does not know.
 torch.serialization.register_package(
-    99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None
+    99,
+    lambda storage: None,
+    lambda storage, location: storage if location.startswith("cpu:") else None,
 )
 
 ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds in which a signal is an echo
@@ -66,17 +68,19 @@ ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds in which a si
 
 class Interrupts(TrainerCallback):
     """Stops a run after a signal. `caught`: the signal that this process received, or None;
-    `agreed`: the one that all processes stop for.
+    `agreed`: the signal that all processes stop for.
 
     Args:
-        cycle: `Generation.whole`, after a multiple of which optimizer steps a generation batch is
-            done.
+        cycle: the optimizer steps after which a generation batch is finished (`Generation.whole`).
     """
 
     def __init__(self, cycle: int = 1):
-        self.cycle, self.training, self.step = cycle, False, 0
+        self.cycle = cycle
+        self.training = False
+        self.step = 0
         self.progress: Progress | None = None  # set when the run trains
-        self.caught = self.agreed = None
+        self.caught: int | None = None
+        self.agreed: int | None = None
         self.echo_until = 0.0
         on_signals(self._catch)
 
@@ -85,26 +89,29 @@ class Interrupts(TrainerCallback):
             return
         if number == signal.SIGHUP and self.caught is not None:
             return
-        if not self.training or self.caught not in (None, signal.SIGHUP) or _left_alone():
+        if not self.training or self.caught not in (None, signal.SIGHUP) or _has_lost_process():
             os._exit(EXIT_CODES[number])
         self._note(number)
         if number == signal.SIGHUP:  # the terminal is gone, and printing must not end the run
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.dup2(nowhere, 2)
-        steps = self.cycle - self.step % self.cycle
-        what = "this step" if steps == 1 else f"{steps} steps, to the end of this generation batch,"
-        when = f", {self.progress.time_remaining(steps)}" if self.progress else ""
-        said = (
-            f"stopping: {what} will be finished and saved first{when}; a second signal stops at"
-            " once"
-        )
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
         if os.environ.get("LOCAL_RANK", "0") == "0":
             # not print, which the signal may have interrupted
-            os.write(2, f"\n{said}\n".encode())
+            os.write(2, f"\n{self._announcement()}\n".encode())
+
+    def _announcement(self) -> str:
+        steps = self.cycle - self.step % self.cycle
+        work = "this step"
+        if steps > 1:
+            work = f"{steps} steps, to the end of this generation batch,"
+        end = f", {self.progress.time_remaining(steps)}" if self.progress else ""
+        message = f"stopping: {work} will be finished and saved first{end};"
+        return f"{message} a second signal stops at once"
 
     def _note(self, number: int):
-        self.caught, self.echo_until = number, time.monotonic() + ECHO
+        self.caught = number
+        self.echo_until = time.monotonic() + ECHO
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.training = True
@@ -124,18 +131,17 @@ class Interrupts(TrainerCallback):
         self.training = False
 
 
-def _left_alone() -> bool:
-    """Whether another process of the same launcher has ended: then its signal asks for nothing to
-    be saved, and this process could finish no step."""
+def _has_lost_process() -> bool:
+    """Whether another process of the same launcher has ended. The launcher's signal then asks for
+    nothing to be saved, and this process could finish no step."""
     started = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     if started == 1:
         return False
     try:
-        beside = psutil.Process(os.getppid()).children()
-        return sum(each.status() != psutil.STATUS_ZOMBIE for each in beside) < started
-    except (
-        psutil.Error
-    ):  # raised here, it would come out of whatever was interrupted, such as a reward
+        children = psutil.Process(os.getppid()).children()
+        running = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+        return len(running) < started
+    except psutil.Error:  # it would come out of the code that the signal interrupted
         return False
 
 
@@ -144,17 +150,17 @@ def _agreed(caught: int | None) -> int | None:
     if not in_group():
         return caught
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-    most = torch.tensor([int(caught or 0)], device=device)
-    torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX)
-    return signal.Signals(int(most)) if int(most) else None
+    highest = torch.tensor([int(caught or 0)], device=device)
+    torch.distributed.all_reduce(highest, torch.distributed.ReduceOp.MAX)
+    return signal.Signals(int(highest)) if int(highest) else None
 
 
-@hub.unasked()  # at each save peft would ask it for the base model's config
+@hub.unasked()  # at every save peft would ask it for the base model's config
 def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
     """Train from the folder's checkpoint, or from the start without one, and save the model.
 
-    After a signal the program ends once the step is done and saved, with exit code 75 for SIGTERM
-    and 130 for SIGINT.
+    After a signal the program ends once the step is finished and saved, with exit code 75 for
+    SIGTERM and 130 for SIGINT.
 
     Raises:
         RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the
@@ -162,23 +168,12 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         RecipeError: the checkpoint is of another kind of launcher, or of another account, and
             sharded.
     """
-    begun.append(folder.path)
+    run_folders.append(folder.path)
     if folder.checkpoint:
         require_same_sharding(trainer, folder.checkpoint)
         _require_sealed(trainer, folder.checkpoint)
-    trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
-    trainer.args.save_total_limit = None  # the library would prune before the new one is whole
-    # Ours is in their place; the second prints on each machine.
-    trainer.remove_callback(ProgressCallback)
-    trainer.remove_callback(PrinterCallback)
-    progress, stopwatch = Progress(), Stopwatch()
-    trainer.add_callback(progress)
-    # after what it times, and before what writes the history that it adds to
-    trainer.add_callback(stopwatch)
-    trainer.add_callback(Metrics(folder.path))
+    progress = _add_callbacks(trainer, folder, stage)
     interrupts.progress = progress
-    if STAGES[stage].samples:
-        follow_rollouts(trainer, progress, stopwatch)
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     # before the callbacks that look at what it orders saved
     trainer.callback_handler.callbacks.insert(0, interrupts)
@@ -186,34 +181,64 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     try:
         _resume(trainer, folder, progress)
         if interrupts.agreed is not None:
-            step, steps = trainer.state.global_step, trainer.state.max_steps
-            say(
-                f"{stage}: stopped at step {step} of {steps}, saved in"
-                f" {folder.path}/checkpoint-{step}"
-            )
-            again = make_command(chain() or stage, recipe)
-            say(f"the same command resumes from there\nnext: {again}")
-            leave_group()
-            leave(EXIT_CODES[interrupts.agreed])
+            _leave_after_signal(trainer, folder, recipe, interrupts, stage)
         trainer.save_model()
     except Exception as error:
-        if is_out_of_memory(error):
-            raise RunStopped(
-                f"{out_of_memory(recipe, stage)}\n{resume_advice(folder.path)}", OUT_OF_MEMORY
-            ) from error
-        package = raised_by(error)
-        if package == "requests":  # trl's client, which asked again for about a minute
-            message = f"the vLLM server is gone: see its output, and start it again. {resume_advice(folder.path)}"
-            raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
-        refused = package and isinstance(error, (*REFUSALS, RuntimeError, StrictDataclassError))
-        if not refused or is_lost(error) or unwritten(error):
+        stop = _stop_for(error, folder, recipe, stage)
+        if stop is None:
             raise
-        trace = folder.path / "error.txt"
-        trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        raise RunStopped(
-            f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace})."
-            f" {resume_advice(folder.path)}"
-        ) from error
+        raise stop from error
+
+
+def _add_callbacks(trainer: Trainer, folder: RunFolder, stage: str) -> Progress:
+    """Replace the library's saving and printing by ours. Return the callback that follows the
+    run's progress."""
+    trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
+    trainer.args.save_total_limit = None  # the library would prune before the new one is complete
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)  # it prints on every machine
+    progress = Progress()
+    stopwatch = Stopwatch()
+    trainer.add_callback(progress)
+    # after the callback that it times, and before the one that writes the history it adds to
+    trainer.add_callback(stopwatch)
+    trainer.add_callback(Metrics(folder.path))
+    if STAGES[stage].samples:
+        follow_rollouts(trainer, progress, stopwatch)
+    return progress
+
+
+def _leave_after_signal(
+    trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str
+):
+    """End the program, and say which command resumes the run."""
+    step = trainer.state.global_step
+    steps = trainer.state.max_steps
+    say(f"{stage}: stopped at step {step} of {steps}, saved in {folder.path}/checkpoint-{step}")
+    command = make_command(chain() or stage, recipe)
+    say(f"the same command resumes from there\nnext: {command}")
+    leave_group()
+    leave(EXIT_CODES[interrupts.agreed])
+
+
+def _stop_for(error: Exception, folder: RunFolder, recipe: Recipe, stage: str) -> RunStopped | None:
+    """The message with which a run ends after an error that its user can mend; None for any other
+    error."""
+    if is_out_of_memory(error):
+        message = f"{out_of_memory(recipe, stage)}\n{resume_advice(folder.path)}"
+        return RunStopped(message, OUT_OF_MEMORY)
+    package = raised_by(error)
+    if package == "requests":  # trl's client, which asked again for about a minute
+        message = "the vLLM server is gone: see its output, and start it again."
+        code = EXIT_CODES[signal.SIGTERM]
+        return RunStopped(f"{message} {resume_advice(folder.path)}", code)
+    is_refusal = package and isinstance(error, (*REFUSALS, RuntimeError, StrictDataclassError))
+    if not is_refusal or is_lost(error) or unwritten(error):
+        return None
+    trace = folder.path / "error.txt"
+    trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    message = f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace})."
+    return RunStopped(f"{message} {resume_advice(folder.path)}")
 
 
 def sharded(trainer: Trainer) -> bool:
@@ -227,13 +252,16 @@ def _require_sealed(trainer: Trainer, checkpoint: str):
     if unpickles and not sealed_here(Path(checkpoint)):
         message = (
             f"{checkpoint} was written by another account or machine, and the files of FSDP and"
-            " DeepSpeed can be "
-        )
-        message += (
-            "pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before"
-            " the command"
+            " DeepSpeed can be pickles, which run code when they are read. If you trust it, put"
+            " TRUST_RUN=1 before the command"
         )
         raise RecipeError([message])
+
+
+def _sharding(is_fsdp: bool, is_deepspeed: bool) -> str:
+    if is_fsdp:
+        return "FSDP"
+    return "DeepSpeed" if is_deepspeed else "DDP or one process"
 
 
 def require_same_sharding(trainer: Trainer, checkpoint: str):
@@ -243,110 +271,103 @@ def require_same_sharding(trainer: Trainer, checkpoint: str):
     Raises:
         RecipeError: names both.
     """
-    now = (
-        "FSDP"
-        if trainer.is_fsdp_enabled
-        else "DeepSpeed"
-        if trainer.is_deepspeed_enabled
-        else "DDP or one process"
-    )
-    files = {each.name for each in Path(checkpoint).iterdir()}
-    fsdp = any(each.startswith("pytorch_model_fsdp") for each in files)
-    began = "FSDP" if fsdp else "DeepSpeed" if "latest" in files else "DDP or one process"
-    if began != now:
+    names = {file.name for file in Path(checkpoint).iterdir()}
+    has_fsdp_files = any(name.startswith("pytorch_model_fsdp") for name in names)
+    before = _sharding(has_fsdp_files, "latest" in names)
+    now = _sharding(trainer.is_fsdp_enabled, trainer.is_deepspeed_enabled)
+    if before != now:
         message = (
-            f"{checkpoint} was written under {began}, and this is {now}, which cannot resume its"
-            " optimizer: "
+            f"{checkpoint} was written under {before}, and this is {now}, which cannot resume its"
+            f" optimizer: launch the run as it began, or delete {Path(checkpoint).parent}"
         )
-        raise RecipeError(
-            [f"{message}launch the run as it began, or delete {Path(checkpoint).parent}"]
-        )
+        raise RecipeError([message])
 
 
 @torch.no_grad()
 def require_known_head(trainer: Trainer, name: str):
     """Refuse a model that trl would train on other log-probabilities than it samples with. trl
-    (1.16) has them from the last hidden states and the head alone; a few models, of BERT's kind
-    mostly, compute something between the two.
+    (1.16) computes them from the last hidden states and the head alone; a few models, most of
+    BERT's kind, compute something between the two.
 
     Raises:
         RecipeError: names the model, and by how much they differ.
     """
     model = trainer.accelerator.unwrap_model(trainer.model)
-    whole = model.get_base_model() if isinstance(model, PeftModel) else model
+    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    parameters = inspect.signature(base.forward, follow_wrapped=False).parameters
     # A reward model does not train so; shards would have to be gathered.
-    if (
-        sharded(trainer)
-        or "fused_lm_head" not in inspect.signature(whole.forward, follow_wrapped=False).parameters
-    ):
+    if sharded(trainer) or "fused_lm_head" not in parameters:
         return
-    training = model.training
+    was_training = model.training
     model.eval()
-    tokens = (
-        torch.arange(1, 17, device=model.device)[None] % whole.config.get_text_config().vocab_size
-    )
-    given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
-    logits = model(**given).logits[:, :-1].float() / getattr(trainer.args, "temperature", 1.0)
+    vocab_size = base.config.get_text_config().vocab_size
+    tokens = torch.arange(1, 17, device=model.device)[None] % vocab_size
+    batch = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    logits = model(**batch).logits[:, :-1].float() / getattr(trainer.args, "temperature", 1.0)
     sampled = logits.log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0]
-    trained = model(**given, labels=tokens, fused_lm_head=True).log_probs
-    model.train(training)
-    # In float32 what they share differs by 1e-6; in 16 bits by some tenths.
-    if (apart := (sampled - trained).abs().max().item()) > (
-        0.01 if model.dtype == torch.float32 else 1.0
-    ):
+    trained = model(**batch, labels=tokens, fused_lm_head=True).log_probs
+    model.train(was_training)
+    difference = (sampled - trained).abs().max().item()
+    # Where the two ways agree, they differ by 1e-6 in float32, and by some tenths in 16 bits.
+    limit = 0.01 if model.dtype == torch.float32 else 1.0
+    if difference > limit:
         message = (
             f"model {name}: trl would train other log-probabilities than it samples with"
-            f" ({apart:.2g} nats apart)"
+            f" ({difference:.2g} nats apart): it needs a model whose head follows its last layer"
         )
-        raise RecipeError([f"{message}: it needs a model whose head follows its last layer"])
+        raise RecipeError([message])
 
 
 def _resume(trainer: Trainer, folder: RunFolder, progress: Progress):
+    """Train from the folder's checkpoint, or from the start without one.
+
+    Raises:
+        RunStopped: a library cannot read the checkpoint.
+    """
     try:
         checkpoint = folder.checkpoint
         if checkpoint and not sharded(trainer):
-            best = TrainerState.load_from_json(
-                f"{checkpoint}/trainer_state.json"
-            ).best_model_checkpoint
+            state = TrainerState.load_from_json(f"{checkpoint}/trainer_state.json")
+            best = state.best_model_checkpoint
             if best and Path(best).is_dir():  # it is loaded at the end
                 model_files.checkpoint(Path(best))
             checkpoint = str(model_files.checkpoint(Path(checkpoint)))
             policy = trainer.accelerator.unwrap_model(trainer.model)
             if isinstance(policy, PeftModel):
                 # Beside a reference's adapter, which has a folder of its own, transformers loads no
-                # other.
-                lacking = policy.load_adapter(checkpoint, "default", is_trainable=True).missing_keys
-                if lacking:
-                    raise _not_resumed(folder, f"it lacks {lacking[0]}")
+                # second one.
+                loaded = policy.load_adapter(checkpoint, "default", is_trainable=True)
+                if loaded.missing_keys:
+                    raise _not_resumed(folder, f"it lacks {loaded.missing_keys[0]}")
         trainer.train(resume_from_checkpoint=checkpoint)
     except Exception as error:
-        begun = folder.checkpoint is None or progress.step is not None
-        known = isinstance(error, OSError) or is_out_of_memory(error) or is_lost(error)
-        if begun or known or raised_by(error) is None:
+        has_begun = folder.checkpoint is None or progress.step is not None
+        has_message = isinstance(error, OSError) or is_out_of_memory(error) or is_lost(error)
+        if has_begun or has_message or raised_by(error) is None:
             raise
-        said = (str(error).strip().splitlines() or [""])[0]
-        raise _not_resumed(folder, f"{type(error).__name__}: {said:.200}") from error
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        raise _not_resumed(folder, f"{type(error).__name__}: {first_line:.200}") from error
 
 
-def _not_resumed(folder: RunFolder, why: str) -> RunStopped:
+def _not_resumed(folder: RunFolder, reason: str) -> RunStopped:
     advice = "delete it, and the same command resumes from the one before it"
-    return RunStopped(f"{folder.checkpoint} cannot be resumed ({why}): {advice}")
+    return RunStopped(f"{folder.checkpoint} cannot be resumed ({reason}): {advice}")
 
 
 def _end_at_the_last_step(trainer: Trainer):
-    """transformers looks at `max_steps` after a step, and so takes one more where its checkpoint is
-    the last one."""
+    """Take no step after the last one. transformers looks at `max_steps` after a step, and so takes
+    one more where it resumes from the last checkpoint."""
     run_epoch = trainer._run_epoch
 
-    def unless_ended(**given):
+    def run_unless_ended(**arguments):
         if trainer.state.global_step < trainer.state.max_steps:
-            run_epoch(**given)
+            run_epoch(**arguments)
 
-    trainer._run_epoch = unless_ended
+    trainer._run_epoch = run_unless_ended
 
 
 def follow_rollouts(trainer: Trainer, progress: Progress, stopwatch: Stopwatch):
-    """Time what trl samples and the rewards, and count the tokens."""
+    """Time trl's sampling and the rewards, and count the tokens."""
     trainer.scores.timed = functools.partial(stopwatch.part, "rewards")
     timed = stopwatch.part("sampling")
     if trainer.use_vllm:
@@ -360,35 +381,34 @@ def follow_rollouts(trainer: Trainer, progress: Progress, stopwatch: Stopwatch):
 
 def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):
     """Undo trl's cast of a quantised model's adapter to bfloat16, where a step of 1e-5 is lost on
-    every weight above
-    0.004. A resumed run would continue in float32 in any case, because peft loads an adapter in it.
+    every weight above 0.004. A resumed run would continue in float32 in any case, because peft
+    loads an adapter in it.
 
     Args:
         loaded: the weights of a loaded adapter by name, as they were before the cast.
     """
-    if sharded(trainer):  # these gather parameters into buffers of one dtype
+    if sharded(trainer):  # the shards are gathered into buffers of one dtype
         return
+    loaded = loaded or {}
     for name, parameter in trainer.model.named_parameters():
-        # The modules that are trained whole compute in the model's own dtype.
+        # Modules that are trained without an adapter compute in the model's dtype.
         if parameter.requires_grad and "modules_to_save" not in name:
-            parameter.data = (
-                (loaded or {}).get(name, parameter.data).to(parameter.device, torch.float32)
-            )
+            weights = loaded.get(name, parameter.data)
+            parameter.data = weights.to(parameter.device, torch.float32)
 
 
 def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     """The message that names the lines of the recipe to change, and to what."""
-    size, steps = (
-        setting(recipe, stage, key)
-        for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
-    )
+    size_key = "per_device_train_batch_size"
+    size = setting(recipe, stage, size_key)
+    steps = setting(recipe, stage, "gradient_accumulation_steps")
     length = "max_completion_length" if STAGES[stage].samples else "max_length"
     limit = setting(recipe, stage, length)
     lines = ["out of memory. Change one of these:"]
     if size > 1:
-        key, half = "per_device_train_batch_size", size // 2
+        half = size // 2
         lines.append(
-            f"  {recipe.place(stage, key)}: {stage}.{key} {size} → {half}, and"
+            f"  {recipe.place(stage, size_key)}: {stage}.{size_key} {size} → {half}, and"
             f" gradient_accumulation_steps {steps} → {steps * size // half}, which keeps the size"
             " of a step"
         )

@@ -1,4 +1,4 @@
-"""Writing into a folder: as the only process, through no link, and with one message where the disk
+"""Writes into a folder as the only process, through no link, and with one message where the disk
 refuses."""
 
 import contextlib
@@ -17,24 +17,33 @@ from schema.stages import finished
 from training.checkpoints import resume_advice
 
 _locks: dict[Path, IO] = {}
-_made: list[list[Path]] = []
+# The folders that were created for a lock, with those above them, the innermost first.
+_created: list[list[Path]] = []
+
+
+def _close_locks():
+    for file in _locks.values():
+        file.close()
+
+
 # A fork that outlives this process, as one that reads a file may, must not hold its folders.
-os.register_at_fork(after_in_child=lambda: [each.close() for each in _locks.values()])
+os.register_at_fork(after_in_child=_close_locks)
 
 
 def lock(path: Path):
-    """Lock a folder that is to be written, before anything there is read that decides what to do,
-    for as long as this process lives; the kernel releases the lock with it. A folder that is made
-    for that alone is removed by `remove_unused`.
+    """Lock a folder for as long as this process lives; the kernel releases the lock with it. Call
+    it before anything is read from the folder that decides what will be written. `remove_unused`
+    removes a folder that was created for its lock alone.
 
     Raises:
-        RecipeError: another process has it, it cannot be made, or it holds a link.
+        RecipeError: another process has it, it cannot be created, or it holds a link.
     """
-    if (place := path.resolve()) in _locks:
+    if path.resolve() in _locks:
         return
-    if wrong := link_inside(path):
-        raise RecipeError([wrong])
-    made = [each for each in (path, *path.parents) if not each.exists()]
+    fault = link_inside(path)
+    if fault:
+        raise RecipeError([fault])
+    created = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
         file = (path / ".lock").open("a+", encoding="ascii", errors="replace")
@@ -50,10 +59,10 @@ def lock(path: Path):
         number = file.read(20).strip()
         message = (
             f"{path} is in use by process {number if number.isdecimal() else '?'}: wait for it,"
-            " stop it, or "
+            " stop it, or give this run its own folder (output_dir)"
         )
-        raise RecipeError([f"{message}give this run its own folder (output_dir)"]) from None
-    except OSError as error:  # of NFS without its lock service, say
+        raise RecipeError([message]) from None
+    except OSError as error:  # from NFS without its lock service, for example
         say(f"{path} is on a disk without locks ({error.strerror}): start no second run in it")
     if os.fstat(file.fileno()).st_nlink == 0:  # removed since it was opened
         lock(path)
@@ -61,90 +70,100 @@ def lock(path: Path):
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
     file.flush()
-    _locks[place] = file
-    _made.append(made)
+    _locks[path.resolve()] = file
+    if created:
+        _created.append(created)
 
 
 def remove_unused():
-    """Remove the folders that were made for a lock and hold nothing else. Call it when the program
-    ends."""
-    for made in filter(None, _made):
+    """Remove the folders that were created for a lock and hold nothing else. Call it when the
+    program ends."""
+    for folder, *parents in _created:
         with contextlib.suppress(OSError):
-            if [each.name for each in made[0].rglob("*") if not each.is_dir()] == [".lock"]:
-                shutil.rmtree(made[0])
-                for each in made[1:]:
-                    each.rmdir()
+            if [path.name for path in folder.rglob("*") if not path.is_dir()] == [".lock"]:
+                shutil.rmtree(folder)
+                for parent in parents:
+                    parent.rmdir()
 
 
-# What a run writes as a file. Its folders have no such names.
-FILES = {
-    ".json",
-    ".jsonl",
-    ".yaml",
-    ".md",
-    ".png",
-    ".txt",
-    ".parquet",
-    ".safetensors",
-    ".bin",
-    ".jinja",
-    ".partial",
-}
+# A run writes files with these endings, and no folders.
+FILE_SUFFIXES = {".json", ".jsonl", ".yaml", ".md", ".png", ".txt", ".parquet", ".safetensors"}
+FILE_SUFFIXES |= {".bin", ".jinja", ".partial"}
 
 
 def link_inside(path: Path) -> Fault | None:
     """The fault where a folder to be written is a link or holds one, which would write elsewhere,
     or holds a pipe, which would wait for ever, or a folder in the place of a file."""
-    for each in (path, *path.rglob("*")):
-        if each.is_symlink():
-            return Fault(
-                str(each), "is a link, and a run writes only inside its own folder: remove it"
-            )
-        if each.is_dir():
-            if (
-                each.suffix in FILES and each != path and each.parent.name != "eval"
-            ):  # which has one for each benchmark
-                return Fault(str(each), "is a folder, where a run writes a file: remove it")
-        elif each.exists() and not each.is_file():
-            return Fault(str(each), "is neither a file nor a folder: remove it")
-        elif re.fullmatch("checkpoint-[0-9]+", each.name):
-            return Fault(str(each), "is a file, where a run writes a folder: move it")
+    for entry in (path, *path.rglob("*")):
+        advice = _unwritable(entry, path)
+        if advice:
+            return Fault(str(entry), advice)
     return None
 
 
-# The folders that this process has begun to train in.
-begun: list[Path] = []
-# A disk that is full, or is none to write on.
+def _unwritable(entry: Path, folder: Path) -> str | None:
+    """What stands in a run's way in an entry of its folder, or in that folder."""
+    if entry.is_symlink():
+        return "is a link, and a run writes only inside its own folder: remove it"
+    if entry.is_dir():
+        # The folder of an evaluation has one folder for each benchmark, with any name.
+        if entry.suffix in FILE_SUFFIXES and entry != folder and entry.parent.name != "eval":
+            return "is a folder, where a run writes a file: remove it"
+        return None
+    if entry.exists() and not entry.is_file():
+        return "is neither a file nor a folder: remove it"
+    if re.fullmatch("checkpoint-[0-9]+", entry.name):
+        return "is a file, where a run writes a folder: move it"
+    return None
+
+
+# The folders in which this process has begun to train.
+run_folders: list[Path] = []
+# What the system says of a disk that is full or cannot be written.
 NO_ROOM = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)))
 
 
 def unwritten(error: Exception) -> RunStopped | None:
-    """The end of a stage that the system refused a file, whoever's code asked for it; None for any
-    other error. A file that is not there is a mistake of ours, unless the run's folder is gone."""
+    """The message with which a stage ends after the system refused a file, whoever's code wanted
+    it; None for any other error. A file that does not exist is a mistake of ours, unless the run's
+    folder is gone."""
     if str(error).startswith("Symlink loop from "):  # Path.resolve, before Python 3.13
         error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(error)[19:-1])
-    # Libraries in Rust and C++ raise errors of their own, with the system's words.
-    reason = next((each for each in NO_ROOM if each in str(error)), None)
-    named, run = getattr(error, "filename", None), begun[-1] if begun else None
-    gone = run is not None and not run.is_dir()
-    if isinstance(error, OSError) and named and (gone or not isinstance(error, FileNotFoundError)):
-        reason = error.strerror
+    run = run_folders[-1] if run_folders else None
+    is_gone = run is not None and not run.is_dir()
+    filename = getattr(error, "filename", None)
+    reason = _reason(error, is_gone)
     if reason is None:
         return None
-    named = str(named or run or "a file or standard output")
-    message, then = f"{named[:300]}: {reason}.", ""
+    name = str(filename or run or "a file or standard output")
+    message = f"{name[:300]}: {reason}."
+    advice = ""
     if isinstance(error, PermissionError) or reason in NO_ROOM:
-        verb = "read" if Path(named).exists() and not os.access(named, os.R_OK) else "write"
-        message, then = (
-            f"cannot {verb} {named} ({reason}): make room there, or allow it.",
-            " The same command goes on",
-        )
+        verb = "read" if Path(name).exists() and not os.access(name, os.R_OK) else "write"
+        message = f"cannot {verb} {name} ({reason}): make room there, or allow it."
+        advice = " The same command goes on"
     if run is None:
-        return RunStopped(message + then, 2)
-    if gone:
+        return RunStopped(message + advice, 2)
+    if is_gone:
         return RunStopped(
             f"{message} {run} was moved or removed: put it back, and the same command resumes"
         )
     if finished(run):
         return RunStopped(f"{message} The run is finished; {make_line('report', FILE=[run])}")
     return RunStopped(f"{message} {resume_advice(run)}")
+
+
+def _reason(error: Exception, is_gone: bool) -> str | None:
+    """The system's words for why it refused a file; None where it did not.
+
+    Args:
+        is_gone: whether the run's folder no longer exists.
+    """
+    is_refusal = is_gone or not isinstance(error, FileNotFoundError)
+    if isinstance(error, OSError) and error.filename and is_refusal:
+        return error.strerror
+    # Libraries in Rust and C++ raise errors of their own, with the system's words.
+    for words in NO_ROOM:
+        if words in str(error):
+            return words
+    return None

@@ -177,14 +177,14 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
     ],
 )
 def test_a_disk_that_refuses_is_told(error, said, tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "begun", [])  # other tests train in this process
+    monkeypatch.setattr(writing, "run_folders", [])  # other tests train in this process
     stopped = unwritten(error)
     assert (
         stopped is None
         if said is None
         else str(stopped).startswith(said) and stopped.exit_code == 2
     )
-    monkeypatch.setattr(writing, "begun", [run := tmp_path / "a b"])
+    monkeypatch.setattr(writing, "run_folders", [run := tmp_path / "a b"])
     assert not isinstance(error, FileNotFoundError) or f"{run} was moved or removed" in str(
         unwritten(error)
     )
