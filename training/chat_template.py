@@ -9,15 +9,21 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from data import prompt
 
+# The code that applies a template sets these arguments.
+SET_BY_CALLER = {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"}
 
-def template_of(tokenizer, own: str | None, arguments: dict) -> str:
-    """The template of a recipe, or the tokenizer's, or a plain one; with the recipe's arguments."""
-    return with_arguments(own or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE, arguments)
+
+def template_of(tokenizer, template: str | None, arguments: dict) -> str:
+    """The recipe's template, or else the tokenizer's, or else a plain one, with the recipe's
+    arguments."""
+    template = template or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE
+    return with_arguments(template, arguments)
 
 
 def with_arguments(template: str, arguments: dict[str, bool | int | float | str]) -> str:
-    """The template with these values for its arguments where who applies it gives none. So all have
-    them: trl, vLLM, the warm start, evaluation and chat, and the tokenizer that a run saves.
+    """Set a template's arguments to these values, unless the code that applies it sets them. So the
+    values hold everywhere: in trl, vLLM, the warm start, evaluation and chat, and in the tokenizer
+    that a run saves.
 
     Raises:
         ValueError: the template reads no such argument.
@@ -25,29 +31,24 @@ def with_arguments(template: str, arguments: dict[str, bool | int | float | str]
     if not arguments:
         return template
     try:
-        read = meta.find_undeclared_variables(_parsed(template))
+        variables = meta.find_undeclared_variables(_parsed(template))
     except TemplateError:  # reported where the template is tried
-        read = {*arguments}
-    read -= {
-        "messages",
-        "tools",
-        "add_generation_prompt",
-        "bos_token",
-        "eos_token",
-    }  # given by who applies it
-    if unread := [name for name in arguments if name not in read]:
-        has = ", ".join(sorted(read)) or "none"
-        raise ValueError(f"reads no argument {unread[0]!r}, but {has}")
+        variables = set(arguments)
+    variables -= SET_BY_CALLER
+    for name in arguments:
+        if name not in variables:
+            names = ", ".join(sorted(variables)) or "none"
+            raise ValueError(f"reads no argument {name!r}, but {names}")
     return arguments_set(arguments) + template
 
 
 def arguments_set(arguments: dict) -> str:
-    """What stands before a template that has these arguments."""
-    values = {name: json.dumps(each, ensure_ascii=False) for name, each in arguments.items()}
-    return "".join(
-        f"{{%- set {name} = {name} if {name} is defined else {each} %}}\n"
-        for name, each in values.items()
-    )
+    """The lines to put before a template, which set these arguments."""
+    lines = []
+    for name, value in arguments.items():
+        literal = json.dumps(value, ensure_ascii=False)
+        lines.append(f"{{%- set {name} = {name} if {name} is defined else {literal} %}}\n")
+    return "".join(lines)
 
 
 def _parsed(template: str) -> nodes.Template:

@@ -1,5 +1,5 @@
-"""Several processes and machines: what they must have in common, and how a process of a group
-ends."""
+"""Several processes and machines: checks what they must have in common, and ends a process of a
+group."""
 
 import hashlib
 import os
@@ -45,8 +45,8 @@ def in_group() -> bool:
 
 def leave_group():
     """Destroy the process group. gloo's threads abort a process that ends with its group still
-    alive, and the launcher calls a finished run failed. A vLLM in this process has groups of its
-    own in that one, and would fail at its end if it found that one gone: its own go first."""
+    alive, and the launcher calls a finished run failed. A vLLM in this process has groups within
+    that group, and would fail at its end without it: they are destroyed first."""
     vllm = sys.modules.get("vllm.distributed")
     if vllm and vllm.model_parallel_is_initialized():
         vllm.destroy_model_parallel()
@@ -69,7 +69,7 @@ def leave(code: int):
 
 
 def run_facts(folder: RunFolder) -> dict[str, object]:
-    """What the machines of a run must agree on before they wait for one another."""
+    """The facts on which the machines of a run must agree before they wait for one another."""
     code = hashlib.sha256()
     root = Path(__file__).parent.parent
     for room in ROOMS:
@@ -93,11 +93,12 @@ def require_same(facts: dict[str, object]):
     from accelerate.utils import gather_object
 
     name = f"machine {os.environ['GROUP_RANK']} ({platform.node()})"
-    (first_name, first), *rest = gather_object([(name, facts)])
-    for next_name, later in rest:
+    machines = gather_object([(name, facts)])
+    first_name, first = machines[0]
+    for later_name, later in machines[1:]:
         keys = [key for key in first | later if first.get(key) != later.get(key)]
         if keys:
-            lines = [f"{next_name} and {first_name} have different runs:"]
+            lines = [f"{later_name} and {first_name} have different runs:"]
             lines += [f"  {key}: {later.get(key)} and {first.get(key)}" for key in keys]
             lines.append(
                 "give the same command on each, but for --machine_rank, in a folder that all of"

@@ -38,35 +38,37 @@ TILE = (4096, 32768)
 
 
 class Setting(NamedTuple):
-    """How many GPUs share the gradients and the optimizer (ZeRO-2), and the weights too (ZeRO-3,
-    FSDP)."""
+    """The numbers of GPUs that share the gradients and the optimizer (ZeRO-2), and the weights too
+    (ZeRO-3, FSDP)."""
 
     optimizer_shards: int = 1
     weight_shards: int = 1
 
 
 def shards(launched: dict) -> Setting:
-    """What the processes of an accelerate config share of the model and its training."""
+    """The shards into which the processes of an accelerate config split the model and its
+    training."""
     processes = launched["num_processes"]
-    zero = (launched.get("deepspeed_config") or {}).get("zero_stage", 0)
-    whole = shares_weights(launched)
-    return Setting(processes if whole or zero == 2 else 1, processes if whole else 1)
+    if shares_weights(launched):
+        return Setting(optimizer_shards=processes, weight_shards=processes)
+    zero_stage = (launched.get("deepspeed_config") or {}).get("zero_stage", 0)
+    return Setting(optimizer_shards=processes) if zero_stage == 2 else Setting()
 
 
 def this_card() -> float | None:
     """The memory of this machine's GPU in GiB, or None without one."""
-    return (
-        torch.cuda.get_device_properties().total_memory / GIB if torch.cuda.is_available() else None
-    )
+    if not torch.cuda.is_available():
+        return None
+    return torch.cuda.get_device_properties().total_memory / GIB
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Bytes of each part on one GPU, at the peak of a GRPO step.
+    """Bytes of every part on one GPU, at the peak of a GRPO step.
 
-    `in_turns`: completions are sampled before the step trains on them, so sampling's own memory and
-    training's own are not needed at the same time; False where vLLM stays awake and keeps its
-    memory.
+    `in_turns`: completions are sampled before the step trains on them, so the memory that only
+    sampling needs and the memory that only training needs are not needed at the same time; False
+    where vLLM stays awake and holds its memory.
     """
 
     weights: int
@@ -84,12 +86,13 @@ class Parts:
 
     @property
     def total(self) -> int:
-        kept = (
-            self.weights + self.trained_weights + self.reference + self.gradients + self.optimizer
-        )
+        model = self.weights + self.trained_weights + self.reference
+        always = model + self.gradients + self.optimizer
         training = self.activations + self.logits
         sampling = self.kv_cache + self.copy_of_the_base + self.vllm_weights + self.vllm_cache
-        return kept + (max(training, sampling) if self.in_turns else training + sampling)
+        if self.in_turns:
+            return always + max(training, sampling)
+        return always + training + sampling
 
 
 def estimate(
@@ -112,20 +115,20 @@ def estimate(
     config = model_config(recipe)
     model = on_meta(recipe, config)
     frozen, trained = parameter_bytes(model, recipe)
-    # Not trl's own config, which one process may refuse and the launcher's processes not.
+    # Not trl's config, which one process may refuse and the launcher's processes may accept.
     args = SimpleNamespace(**configs.settings(recipe, "grpo"))
     # The frozen reference policy: trl keeps a copy of the warm start's adapter; without a warm
     # start it switches the adapter off; a fully trained model has a second model beside it.
-    reference = trained if args.beta and (recipe.adapter is None or recipe.sft is not None) else 0
-    tokens, batch = prompt_tokens + args.max_completion_length, args.per_device_train_batch_size
-    # trl gives each turn after a tool's the whole length again, and then cuts it.
-    sampled = tokens + args.max_completion_length * bool(recipe.tools)
-    kv_cache = (
-        batch
-        * configs.generation(recipe.grpo).steps
-        * sampled
-        * cache_bytes_per_token(config, recipe)
-    )
+    reference = 0
+    if args.beta and (recipe.adapter is None or recipe.sft is not None):
+        reference = trained
+    batch = args.per_device_train_batch_size
+    tokens = prompt_tokens + args.max_completion_length
+    sampled_tokens = tokens
+    if recipe.tools:  # trl gives every turn after a tool's the full length again, and then cuts it
+        sampled_tokens += args.max_completion_length
+    sequences = batch * configs.generation(recipe.grpo).steps
+    kv_cache = sequences * sampled_tokens * cache_bytes_per_token(config, recipe)
     shared = max(setting.optimizer_shards, setting.weight_shards)
     return Parts(
         weights=frozen // setting.weight_shards,
@@ -144,23 +147,19 @@ def estimate(
 def _sampling(
     recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card: float | None, gpu: bool
 ) -> dict:
-    """The parts that only sampling holds: transformers' KV cache, or vLLM's own copy of the weights
-    and the rest of its share of the card."""
+    """The parts that only sampling holds: transformers' KV cache, or vLLM's copy of the weights and
+    the cache that fills its share of the card."""
     if not args.use_vllm:
-        held = []
+        copied = 0
         if recipe.adapter is not None and recipe.quantization is None and not gpu:
-            held = [
-                each for layer in adapted_layers(model) for each in layer.parameters(recurse=False)
-            ]
-        return {
-            "kv_cache": kv_cache,
-            "copy_of_the_base": sum(each.numel() * each.element_size() for each in held),
-        }
+            for layer in adapted_layers(model):
+                copied += sum(weight.nbytes for weight in layer.parameters(recurse=False))
+        return {"kv_cache": kv_cache, "copy_of_the_base": copied}
     if args.vllm_mode != "colocate":
         return {}
     # In 16 bits, whatever the weights are trained in.
-    sizes = [2 * each.numel() for name, each in model.named_parameters() if "lora_" not in name]
-    weights = sum(sizes) // args.vllm_tensor_parallel_size
+    numbers = [w.numel() for name, w in model.named_parameters() if "lora_" not in name]
+    weights = 2 * sum(numbers) // args.vllm_tensor_parallel_size
     if card:
         kv_cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)
     return {
@@ -197,32 +196,30 @@ def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
     quantization = configs.quantization_config(recipe)
     linear = set()
     if quantization is not None and quantization.load_in_4bit:
-        linear = {
-            module.weight
-            for name, module in model.named_modules()
-            if isinstance(module, torch.nn.Linear)
-            and "lora_" not in name
-            and not name.endswith("lm_head")
-        }
+        for name, module in model.named_modules():
+            is_base = "lora_" not in name and not name.endswith("lm_head")
+            if is_base and isinstance(module, torch.nn.Linear):
+                linear.add(module.weight)
     # Bytes per weight for the scales, one for a block of 64 weights: a float32, or with double
     # quantisation one byte and a float32 for 256 scales (Dettmers et al. 2023, arXiv:2305.14314,
     # section 3).
-    scales = (
-        1 / 64 + 4 / (64 * 256) if linear and quantization.bnb_4bit_use_double_quant else 4 / 64
-    )
-    frozen = trained = 0
+    scales = 4 / 64
+    if linear and quantization.bnb_4bit_use_double_quant:
+        scales = 1 / 64 + 4 / (64 * 256)
+    frozen = 0
+    trained = 0
     for parameter in model.parameters():
         if parameter.requires_grad:
-            trained += parameter.numel() * parameter.element_size()
+            trained += parameter.nbytes
         elif parameter in linear:
             frozen += round(parameter.numel() * (0.5 + scales))
         else:
-            frozen += parameter.numel() * parameter.element_size()
+            frozen += parameter.nbytes
     return frozen, trained
 
 
 class _FusedAttention(torch.autograd.Function):
-    """Keeps what flash attention and similar kernels keep, as shapes alone: queries, keys, values
+    """Saves what flash attention and similar kernels save, as shapes alone: queries, keys, values
     and the output, but no scores. The meta device has no such kernel, so the scores would be
     counted too."""
 
@@ -245,26 +242,23 @@ def activation_bytes(
     checkpointing: bool,
     gpu: bool = False,
 ) -> int:
-    """Bytes that a forward pass keeps for its backward pass. With checkpointing: the input of every
+    """Bytes that a forward pass saves for its backward pass. With checkpointing: the input of every
     layer and, while one layer is recomputed, everything of that layer."""
-    one, two = (_saved(recipe, config, layers, batch, tokens, gpu) for layers in (1, 2))
-    layer, outside = two - one, max(0, 2 * one - two)
-    layers = config.get_text_config().num_hidden_layers
+    with_one = _saved_bytes(recipe, config, 1, batch, tokens, gpu)
+    with_two = _saved_bytes(recipe, config, 2, batch, tokens, gpu)
+    layer = with_two - with_one
+    outside = max(0, with_one - layer)
+    text = config.get_text_config()
     if not checkpointing:
-        return outside + layers * layer
-    kept = (
-        batch
-        * tokens
-        * config.get_text_config().hidden_size
-        * getattr(torch, recipe.model.dtype).itemsize
-    )
-    return outside + layers * kept + layer
+        return outside + text.num_hidden_layers * layer
+    layer_input = batch * tokens * text.hidden_size * getattr(torch, recipe.model.dtype).itemsize
+    return outside + text.num_hidden_layers * layer_input + layer
 
 
-def _saved(
+def _saved_bytes(
     recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, gpu: bool
 ) -> int:
-    """Bytes that autograd saves in the backbone of a model with that many layers, without
+    """Bytes that autograd saves in the backbone of the model, cut to that many layers, without
     parameters and the mask."""
     config = copy.deepcopy(config)
     text = config.get_text_config()
@@ -277,44 +271,51 @@ def _saved(
     # Under bf16 autocast a float32 adapter computes, and saves, in bfloat16.
     if gpu:
         model = model.to(getattr(torch, recipe.model.dtype))
-    known = {each.untyped_storage()._cdata for each in model.parameters()}
-    saved = {}
+    parameters = {weight.untyped_storage()._cdata for weight in model.parameters()}
+    storages = {}
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
+    def record(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        if storage._cdata not in known:
-            saved[storage._cdata] = storage  # kept alive, so that no other takes its address
+        if storage._cdata not in parameters:
+            storages[storage._cdata] = storage  # stays alive, so that no new one takes its address
         return tensor
 
     model.train()
-    # Beside its experts a layer keeps these with their adapter added. peft does that under an
-    # autocast that the meta device has not: as if they were merged, they are left alone here. And
-    # their product is there in bfloat16 alone.
-    for each in (wrapped := [each for each in model.modules() if isinstance(each, ParamWrapper)]):
-        each.merged_adapters = each.active_adapters
-    added, times = sum(each.get_param().nbytes for each in wrapped), 1
+    # Beside its experts a layer saves a copy of them with the adapter added. peft adds it under an
+    # autocast that the meta device lacks: marked as merged, it is not added in this pass. And that
+    # device computes the experts' product in bfloat16 alone.
+    added = 0
+    for module in model.modules():
+        if isinstance(module, ParamWrapper):
+            module.merged_adapters = module.active_adapters
+            added += module.get_param().nbytes
+    factor = 1
     if any(".experts." in name for name, _ in model.named_parameters()):
-        times = next(model.parameters()).itemsize // 2
+        factor = next(model.parameters()).itemsize // 2
         model = model.to(torch.bfloat16)
-        known |= {each.untyped_storage()._cdata for each in model.parameters()}
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        parameters |= {weight.untyped_storage()._cdata for weight in model.parameters()}
+    with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
         backbone = (model.get_base_model() if recipe.adapter is not None else model).base_model
         ids = torch.zeros(batch, tokens, dtype=torch.long, device="meta")
         last = backbone(input_ids=ids, use_cache=False).last_hidden_state
     del last
-    return times * sum(storage.nbytes() for storage in saved.values()) + added
+    return factor * sum(storage.nbytes() for storage in storages.values()) + added
 
 
 def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:
-    """Bytes of a tile of logits, of the float32 gradient of the head's input, and of the head's own
-    where it is trained. Without Triton, that is without a GPU, there are seven float32 copies of
-    the tile and a mask beside it.
+    """Bytes of a tile of logits, of the float32 gradient of the head's input, and of the head's
+    gradient where it is trained. Without Triton, that is without a GPU, seven float32 copies of the
+    tile and a mask come on top.
     """
     text = config.get_text_config()
     tile = min(tokens, TILE[0]) * min(text.vocab_size, TILE[1])
-    size = getattr(torch, recipe.model.dtype).itemsize + (0 if gpu else 29)
-    head = text.vocab_size * text.hidden_size * 4 if recipe.adapter is None else 0
-    return tile * size + tokens * text.hidden_size * 4 + head
+    bytes_per_logit = getattr(torch, recipe.model.dtype).itemsize
+    if not gpu:
+        bytes_per_logit += 7 * 4 + 1
+    head = 0
+    if recipe.adapter is None:
+        head = text.vocab_size * text.hidden_size * 4
+    return tile * bytes_per_logit + tokens * text.hidden_size * 4 + head
 
 
 def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:

@@ -40,8 +40,8 @@ from training.checkpoints import is_adapter
 from training.opening import AUTO, CAUSAL_LM, Chat
 from training.tiny_models import built_model
 
-# Where a model comes with its own code, transformers asks at the terminal whether to run it. Here
-# it must not ask.
+# Where a model comes with its own code, transformers asks at the terminal whether to run it. It
+# must not ask during a run.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
 
 
@@ -63,20 +63,26 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError | Run
         return error
     if is_out_of_memory(error):
         return RunStopped(f"model {name}: {NO_MEMORY}", OUT_OF_MEMORY)
-    written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
-    return refused(
-        recipe.place("model", "name_or_path") if written else "", f"model {name}", name, error
-    )
+    place = ""
+    if ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path:
+        place = recipe.place("model", "name_or_path")
+    return refused(place, f"model {name}", name, error)
 
 
-def refused(place: Place | str, what: str, name: str, error: Exception) -> RecipeError:
-    """What a library says of the model `name`, in one line."""
-    unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
-    said = " ".join(str(error).split())[:300] or type(error).__name__
+def refused(place: Place | str, subject: str, name: str, error: Exception) -> RecipeError:
+    """The error to raise with a library's words about the model `name`, in one line.
+
+    Args:
+        subject: what the message is about, its first words.
+    """
+    message = " ".join(str(error).split())[:300] or type(error).__name__
     if isinstance(error, LocalEntryNotFoundError):
-        said = "it is not on this machine, and the Hub is not reached: "
-        said += f"`hf download {name}` where it is, or name a folder"
-    return (NotReached if unreachable else RecipeError)([Fault(place, f"{what}: {said}")])
+        message = "it is not on this machine, and the Hub is not reached: "
+        message += f"`hf download {name}` where it is, or name a folder"
+    fault = Fault(place, f"{subject}: {message}")
+    if isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline():
+        return NotReached([fault])
+    return RecipeError([fault])
 
 
 def checked(
@@ -99,18 +105,17 @@ def checked(
     """
     folder = Path(name)
     if not folder.is_dir():
-        files = model_files.WHOLE if weights else model_files.SMALL
+        files = model_files.COMPLETE if weights else model_files.SMALL
         try:
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=files))
         except GatedRepoError:
             message = f"model {name}: ask for it at https://huggingface.co/{name}, and set HF_TOKEN"
             raise RecipeError([message]) from None
         except RepositoryNotFoundError:
-            raise RecipeError(
-                [f"model {name}: the Hub has none of this name, or hides it: set HF_TOKEN"]
-            ) from None
-        needed = (model_files.WEIGHTS, model_files.INDEX) if weights else (model_files.CONFIG,)
-        if hub.is_offline() and not any((folder / each).exists() for each in needed):
+            message = f"model {name}: the Hub has none of this name, or hides it: set HF_TOKEN"
+            raise RecipeError([message]) from None
+        needed = [model_files.WEIGHTS, model_files.INDEX] if weights else [model_files.CONFIG]
+        if hub.is_offline() and not any((folder / file).exists() for file in needed):
             raise FileNotFoundError(f"its {needed[0]} was not downloaded before")
     return model_files.model(folder, task, weights, chat)
 
@@ -123,7 +128,7 @@ def looked_at(
     weights: bool = True,
     chat: Chat | None = None,
 ) -> Iterator[Path]:
-    """What `checked` returns; in the block the Hub is asked for nothing more."""
+    """The folder that `checked` returns; in the block no library asks the Hub for more."""
     folder = checked(name, revision, task, weights, chat)
     with hub.unasked():
         yield folder
@@ -137,10 +142,13 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     come back changed.
     """
     name = base_model(recipe)
-    own, arguments = recipe.model.chat_template, recipe.model.chat_template_kwargs or {}
-    key = "chat_template_kwargs" if arguments else "chat_template"
-    place = recipe.place("model", key) if own or arguments else f"model {name}"
-    chat = Chat(place, recipe.prompt.system, own, arguments)
+    template = recipe.model.chat_template
+    arguments = recipe.model.chat_template_kwargs or {}
+    place = f"model {name}"
+    if template or arguments:
+        key = "chat_template_kwargs" if arguments else "chat_template"
+        place = recipe.place("model", key)
+    chat = Chat(place, recipe.prompt.system, template, arguments)
     try:
         with looked_at(name, recipe.model.revision, weights=False, chat=chat) as folder:
             tokenizer = AutoTokenizer.from_pretrained(
@@ -148,13 +156,14 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
             )
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
-    tokenizer.chat_template = template_of(tokenizer, own, arguments)
-    if end := prompt.end_of_turn(tokenizer):
-        tokenizer.eos_token = end
+    tokenizer.chat_template = template_of(tokenizer, template, arguments)
+    end_token = prompt.end_of_turn(tokenizer)
+    if end_token:
+        tokenizer.eos_token = end_token
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     if recipe.tools:
-        from training.tools import use_tools  # imports trl, which others need not wait for
+        from training.tools import use_tools  # imports trl, for which no other recipe waits
 
         use_tools(tokenizer, recipe, arguments_set(arguments))
     return tokenizer
@@ -167,12 +176,12 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
         RecipeError: it is not a plain LoRA adapter, or it belongs to another base model, whose
             shapes often fit and whose answers would be nonsense.
     """
-    trained_on, base = model_files.base_of(adapter), base_model(recipe)
-    # A model may have moved, or be named by its Hub id here and by its folder there.
-    if trained_on and Path(trained_on).name != Path(base).name:
-        raise RecipeError(
-            [f"{adapter} is an adapter of {trained_on:.200}, but the recipe's base model is {base}"]
-        )
+    adapted = model_files.base_of(adapter)
+    base = base_model(recipe)
+    # A model may have moved, or one of the two names its folder and the other its Hub id.
+    if adapted and Path(adapted).name != Path(base).name:
+        message = f"{adapter} is an adapter of {adapted:.200}, but the recipe's base model is"
+        raise RecipeError([f"{message} {base}"])
     try:
         with looked_at(base, recipe.model.revision, weights=False) as model:
             folder, settings = model_files.adapter(adapter, model)
@@ -187,50 +196,62 @@ def name_base(model: PreTrainedModel | PeftModel, base: str):
     model."""
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
     inner.name_or_path = inner.config._name_or_path = base
-    for each in getattr(model, "peft_config", {}).values():
-        each.base_model_name_or_path = base
+    for config in getattr(model, "peft_config", {}).values():
+        config.base_model_name_or_path = base
 
 
-def _whole(module: torch.nn.Module, inputs: tuple) -> tuple:
-    """A head is given the last position only of a prompt: a slice, which torch multiplies with
-    frozen weights row by row, and in 16 bits on a CPU with a copy of them for each (pytorch issue
-    151934). In one piece it is one product.
+def _make_contiguous(module: torch.nn.Module, inputs: tuple) -> tuple:
+    """Copy a head's input into one piece. It is the last position of a prompt: a slice, which torch
+    multiplies with frozen weights row by row, and in 16 bits on a CPU with a copy of the weights
+    for every row (pytorch issue 151934). In one piece it is one product.
     """
-    return tuple(each.contiguous() if isinstance(each, torch.Tensor) else each for each in inputs)
+    return tuple(map(_contiguous, inputs))
+
+
+def _contiguous(value: Any) -> Any:
+    return value.contiguous() if isinstance(value, torch.Tensor) else value
 
 
 def _stopping(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str
 ) -> GenerationConfig:
-    """A policy stops where its template ends a turn, and also where its authors said it stops. None
-    of their other sampling settings are used: a run samples as its recipe says. No number beyond
+    """The tokens at which a policy stops: its template's end of a turn and its authors' end tokens.
+    The authors' sampling settings are not used: a run samples as its recipe says. No number beyond
     the vocabulary is a token.
+
+    Raises:
+        RecipeError: the template's end of a turn is no token of the model.
     """
-    known = range(model.config.get_text_config().vocab_size)
-    if (end := tokenizer.eos_token_id) not in known:
-        of = (
-            f"its end token {tokenizer.eos_token!r} is number {end}, and its model knows"
-            f" {len(known):,}"
-        )
-        raise RecipeError([f"model {name}: {of}: no completion could end"])
-    begin, ends = model.generation_config.bos_token_id, model.generation_config.eos_token_id
-    ends = ends if isinstance(ends, list) else [ends]
+    vocabulary = range(model.config.get_text_config().vocab_size)
+    end = tokenizer.eos_token_id
+    if end not in vocabulary:
+        message = f"model {name}: its end token {tokenizer.eos_token!r} is number {end}, and its"
+        message += f" model knows {len(vocabulary):,}: no completion could end"
+        raise RecipeError([message])
+    begin = model.generation_config.bos_token_id
+    if begin not in vocabulary:
+        begin = None
+    authors_ends = model.generation_config.eos_token_id
+    if not isinstance(authors_ends, list):
+        authors_ends = [authors_ends]
+    ends = [end]
+    for token in authors_ends:
+        if token in vocabulary and token not in ends:
+            ends.append(token)
     return GenerationConfig(
-        bos_token_id=begin if begin in known else None,
-        eos_token_id=list(dict.fromkeys([end, *(each for each in ends if each in known)])),
-        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=begin, eos_token_id=ends, pad_token_id=tokenizer.pad_token_id
     )
 
 
 def load_weights(
     folder: Path, recipe: Recipe, task: str = CAUSAL_LM, **options: Any
 ) -> PreTrainedModel:
-    """The model in a folder that has been looked at, in the dtype of the recipe's own.
+    """The model in a folder whose files are checked, in the dtype of the recipe's model.
 
     Raises:
-        ValueError: its weights are not those that its config asks for.
+        ValueError: its weights are not the ones that its config asks for.
     """
-    model, told = AUTO[task].from_pretrained(
+    model, report = AUTO[task].from_pretrained(
         folder,
         dtype=getattr(torch, recipe.model.dtype),
         use_safetensors=True,
@@ -239,10 +260,10 @@ def load_weights(
         ignore_mismatched_sizes=True,  # they are refused below, in fewer words
         **options,
     )
-    lacking = sorted(map(str, [*told["missing_keys"], *told["mismatched_keys"]]))
-    if lacking:
+    unmatched = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+    if unmatched:
         raise ValueError(
-            f"its weights do not match its config.json; {lacking[0]} is missing or has another"
+            f"its weights do not match its config.json; {unmatched[0]} is missing or has another"
             " shape"
         )
     return model
@@ -251,54 +272,42 @@ def load_weights(
 def load_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
-    """The recipe's base model, or what an earlier stage made of it.
+    """The recipe's base model, or the model that an earlier stage trained from it.
 
     Args:
         trained: the folder of an earlier stage, which holds an adapter (loaded trainable on the
-            base) or a whole model; None loads the base model without an adapter.
+            base) or a complete model; None loads the base model without an adapter.
 
     Raises:
         RecipeError: the model or the adapter cannot be loaded, or its files are refused.
     """
-    on_base = is_adapter(trained)
-    adapter, settings = adapter_of(recipe, Path(trained)) if on_base else (None, None)
+    has_adapter = is_adapter(trained)
+    if has_adapter:
+        adapter, settings = adapter_of(recipe, Path(trained))
+    if trained is None or has_adapter:
+        name = base_model(recipe)
+        revision = recipe.model.revision
+    else:
+        name = str(trained)
+        revision = None
     quantization = configs.quantization_config(recipe)
-    # bitsandbytes places the weights while it quantises them; everything else is placed by the
-    # trainer.
-    placed = (
-        {"device_map": {"": PartialState().device}}
-        if quantization and torch.cuda.is_available()
-        else {}
-    )
-    name = base_model(recipe) if trained is None or on_base else str(trained)
-    revision = recipe.model.revision if trained is None or on_base else None
+    options = {
+        "attn_implementation": recipe.model.attn_implementation,
+        "quantization_config": quantization,
+    }
+    # bitsandbytes places the weights while it quantises them; the trainer places all others.
+    if quantization and torch.cuda.is_available():
+        options["device_map"] = {"": PartialState().device}
     try:
         with looked_at(name, revision) as folder:
-            given = {
-                "attn_implementation": recipe.model.attn_implementation,
-                "quantization_config": quantization,
-            }
-            model = load_weights(folder, recipe, **given, **placed)
+            model = load_weights(folder, recipe, **options)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
     configs.require_modules(recipe, model)
     hardware.choose_threads(model.num_parameters())
-    used, announced = (
-        model.config._attn_implementation,
-        recipe.model.attn_implementation or hardware.ATTENTION,
-    )
-    if used != announced:
-        say(f"attention: {used}, because this model does not support {announced}")
-    for module in model.modules():
-        # On a CPU with AVX512-BF16, bitsandbytes would repack its weights for forward passes
-        # without gradients, and back for every state_dict, losing digits each time (0.50.2): saving
-        # the adapter would change its base.
-        if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = False
-    if (head := model.get_output_embeddings()) is not None:
-        head.register_forward_pre_hook(_whole)
+    _prepare(model, recipe)
     model.generation_config = _stopping(model, tokenizer, name)
-    if on_base:
+    if has_adapter:
         # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
         cast = not (is_deepspeed_zero3_enabled() and quantization is None)
         try:
@@ -311,11 +320,29 @@ def load_model(
     return model
 
 
+def _prepare(model: PreTrainedModel, recipe: Recipe):
+    """Say which attention a loaded model uses, where the announced one is another, and work around
+    two faults of its libraries."""
+    attention = model.config._attn_implementation
+    announced = recipe.model.attn_implementation or hardware.ATTENTION
+    if attention != announced:
+        say(f"attention: {attention}, because this model does not support {announced}")
+    for module in model.modules():
+        # On a CPU with AVX512-BF16, bitsandbytes would repack its weights for forward passes
+        # without gradients, and back for every state_dict, losing digits every time (0.50.2):
+        # saving the adapter would change its base.
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+    head = model.get_output_embeddings()
+    if head is not None:
+        head.register_forward_pre_hook(_make_contiguous)
+
+
 def load_for_answers(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
-    """`load_model`, on the GPU where there is one, and in evaluation mode."""
+    """Load a model as `load_model` does, on the GPU if the machine has one, in evaluation mode."""
     model = load_model(recipe, tokenizer, trained).eval()
-    # A quantised model has been placed already.
-    placed = getattr(model, "is_quantized", False) or hardware.gpu() is None
-    return model if placed else model.to(hardware.gpu())
+    if getattr(model, "is_quantized", False) or hardware.gpu() is None:
+        return model  # a quantised model is on the GPU already
+    return model.to(hardware.gpu())

@@ -1,10 +1,9 @@
 """The one way to the folder of a model, a tokenizer, an adapter or a checkpoint, which often is a
 stranger's.
 
-A library is never given that folder, but a private one that holds links to the plain files of a
-fixed list, and copies of their settings without those that name other files, other models or code.
-Nothing else of the folder is read, and nothing else can be saved again. docs/security.md has the
-whole list."""
+A library never reads that folder, but a private one that holds links to the plain files of a fixed
+list, and copies of their settings without those that name more files, models or code. Nothing else
+of the folder is read, and nothing else can be saved again. docs/security.md has the full list."""
 
 import atexit
 import contextlib
@@ -28,16 +27,12 @@ from training.opening import CAUSAL_LM, Chat
 
 LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
 SPARE = 2**26  # numbers that a config may ask for beyond its weights: a new head, buffers
-CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = (
-    "config.json",
-    "tokenizer_config.json",
-    "adapter_config.json",
-)
-GENERATION, WEIGHTS, INDEX = (
-    "generation_config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-)
+CONFIG = "config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+ADAPTER_CONFIG = "adapter_config.json"
+GENERATION = "generation_config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_model.safetensors"
 VOCABULARY = (
     "tokenizer.json",
@@ -48,10 +43,8 @@ VOCABULARY = (
     "sentencepiece.bpe.model",
 )
 TOKENIZER = (*VOCABULARY, "merges.txt", "added_tokens.json", "chat_template.jinja")
-TOKENIZER_SETTINGS = (
-    TOKENIZER_CONFIG,
-    "special_tokens_map.json",
-)  # transformers reads either into the same arguments
+# transformers reads either into the same arguments.
+TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")
 STATE = (
     "optimizer.pt",
     "scheduler.pt",
@@ -59,11 +52,11 @@ STATE = (
     "trainer_state.json",
     "entropy_ctrl_state.json",
 )
-# What the Hub is asked for, before weights and with them.
+# The files that are fetched from the Hub, without weights and with them.
 SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
-WHOLE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
+COMPLETE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
 
-# Of a config, what the recipe or the trainer decides, or names code or other files.
+# The keys of a config that the recipe or the trainer decides, or that name code or more files.
 DROPPED = (
     "attn_implementation",
     "_attn_implementation",
@@ -72,10 +65,10 @@ DROPPED = (
 )
 DROPPED += ("auto_map", "transformers_weights", "_name_or_path", "name_or_path")
 DROPPED += ("return_dict", "is_encoder_decoder", "output_attentions", "output_hidden_states")
-# The settings of a tokenizer that hold text; any other text might be the path of a file.
-OF_TOKENIZER = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend"
-OF_TOKENIZER += "|(padding|truncation)_side|model_input_names|tokenizer_type"
-# What peft writes beside the settings of an adapter.
+# The settings of a tokenizer that hold text; the text of any other might be the path of a file.
+TEXT_SETTINGS = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend"
+TEXT_SETTINGS += "|(padding|truncation)_side|model_input_names|tokenizer_type"
+# The keys that peft writes beside the settings of an adapter.
 FACTS = (
     "fan_in_fan_out",
     "task_type",
@@ -93,25 +86,24 @@ def model(
     """The private folder of a model.
 
     Args:
-        task: what the model is for, one of `opening.AUTO`.
+        task: the use of the model, one of `opening.AUTO`.
         weights: False where config and tokenizer are enough.
-        chat: what its tokenizer is to be used for.
+        chat: the conversations that its tokenizer must write.
 
     Raises:
         RecipeError: it is not a folder of a model for that task with safetensors, its config asks
             for more than its weights hold, or `opening` refuses it.
     """
     if not (folder / CONFIG).exists():
-        adapter_alone = ", but an adapter: name its base model" * (folder / ADAPTER_CONFIG).exists()
-        instead = adapter_alone or _models_in(folder)
-        raise _refused(folder, f"holds no {CONFIG}, so it is not a model{instead}")
+        raise _refused(folder, f"holds no {CONFIG}, so it is not a model{_instead(folder)}")
     config = _json(folder, CONFIG, DROPPED)
     _require_plain(config, folder / CONFIG)
     # With dropout, the policy being trained would differ from the one that sampled.
-    config |= {
-        key: 0.0 for key, value in config.items() if "drop" in key and type(value) in (int, float)
-    }
-    copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
+    for key, value in config.items():
+        if "drop" in key and type(value) in (int, float):
+            config[key] = 0.0
+    copies = {CONFIG: config}
+    links = [name for name in TOKENIZER if os.path.lexists(folder / name)]
     if chat is not None and not set(links) & set(VOCABULARY):
         message = "holds no tokenizer: copy tokenizer.json and tokenizer_config.json there"
         raise _refused(folder, message)
@@ -119,36 +111,38 @@ def model(
         if os.path.lexists(folder / name):
             copies[name] = _tokenizer_settings(_json(folder, name), folder / name)
     if os.path.lexists(folder / GENERATION):
-        copies[GENERATION] = _ends(_json(folder, GENERATION), folder / GENERATION)
+        copies[GENERATION] = _special_tokens(_json(folder, GENERATION), folder / GENERATION)
     if weights:
-        parts, index = _parts(folder)
-        links, copies = [*links, *parts], copies | index
+        parts, index = _weight_files(folder)
+        links += parts
+        copies |= index
     private = _private(folder, links, copies)
     file = folder / CONFIG
     place = str(file) if chat is None else chat.place
     failure = f"{config.get('model_type')!r:.80} cannot be opened as a {task}"
     arguments = (opening.sizes, config, private, task, chat)
-    numbers, held, complaint = opening.opened(file, place, failure, *arguments)
+    wanted, stored, complaint = opening.opened(file, place, failure, *arguments)
     if complaint:
         raise RecipeError([Fault(place, f"the chat template or the tokenizer {complaint}")])
-    if weights and numbers > held + SPARE:
-        message = f"asks for {numbers:,} numbers, and the weights beside it are {held:,}"
+    if weights and wanted > stored + SPARE:
+        message = f"asks for {wanted:,} numbers, and the weights beside it are {stored:,}"
         raise _refused(file, message)
     return private
 
 
 def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
-    """The private folder of an adapter, and the fields of `LoraConfig` that it sets; each is one
-    that a recipe may set too.
+    """The private folder of an adapter, and the fields of `LoraConfig` that it sets. A recipe may
+    set all of them too.
 
     Args:
         base: the private folder of its base model.
 
     Raises:
-        RecipeError: it is not a plain LoRA adapter with safetensors, or its weights are not those
-            that its settings ask of the base.
+        RecipeError: it is not a plain LoRA adapter with safetensors, or its weights are not the
+            ones that its settings ask of the base.
     """
-    file, settings = folder / ADAPTER_CONFIG, _lora_settings(folder)
+    file = folder / ADAPTER_CONFIG
+    settings = _lora_settings(folder)
     if not os.path.lexists(folder / ADAPTER):
         raise _refused(folder, f"holds no {ADAPTER}: other formats may hold code and are not read")
     private = _private(folder, [ADAPTER], {ADAPTER_CONFIG: {"peft_type": "LORA"} | settings})
@@ -162,19 +156,21 @@ def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
 
 def checkpoint(folder: Path) -> Path:
     """The private folder of a checkpoint that a trainer resumes: the weights of a model or an
-    adapter, those of the frozen adapter that is its reference, and the state of the training. The
-    trainer has the settings of both.
+    adapter, the weights of the frozen adapter that is its reference, and the state of the training.
+    The trainer has the settings of both.
 
     Raises:
         RecipeError: its weights are refused.
     """
-    there = [each.name for each in folder.iterdir()]
-    links = [
-        name for name in there if name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", name)
-    ]
-    adapters = [each for each in (ADAPTER, f"ref/{ADAPTER}") if os.path.lexists(folder / each)]
-    parts, copies = ([], {}) if ADAPTER in adapters else _parts(folder)
-    return _private(folder, [*links, *adapters, *parts], copies)
+    links = []
+    for file in folder.iterdir():
+        if file.name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", file.name):
+            links.append(file.name)
+    adapters = [name for name in (ADAPTER, f"ref/{ADAPTER}") if os.path.lexists(folder / name)]
+    if ADAPTER in adapters:
+        return _private(folder, links + adapters, {})
+    parts, copies = _weight_files(folder)
+    return _private(folder, links + adapters + parts, copies)
 
 
 def base_of(folder: Path) -> str | None:
@@ -186,68 +182,72 @@ def base_of(folder: Path) -> str | None:
 
 
 def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
-    place = Path(tempfile.mkdtemp(dir=_root(os.getpid())), folder.resolve().name or "model")
-    place.mkdir()
+    """Create a private folder with links to these files, and with copies of these objects."""
+    private = Path(tempfile.mkdtemp(dir=_root(os.getpid())), folder.resolve().name or "model")
+    private.mkdir()
     for name in links:
-        (place / name).parent.mkdir(exist_ok=True)
-        (place / name).symlink_to(_plain(folder / name))
+        (private / name).parent.mkdir(exist_ok=True)
+        (private / name).symlink_to(_plain(folder / name))
     for name, content in copies.items():
-        (place / name).write_text(json.dumps(content), encoding="utf-8")
-    return place
+        (private / name).write_text(json.dumps(content), encoding="utf-8")
+    return private
 
 
 @functools.cache
 def _root(process: int) -> Path:
-    """A process's own, which it locks; the kernel releases the lock with it. So what is not locked
-    was left by one that a signal or os._exit ended, and goes."""
-    for left in Path(tempfile.gettempdir()).glob("grpo-recipes-links-*"):
+    """Create the folder of a process's private folders, and lock it; the kernel releases the lock
+    with the process. A folder without a lock is what remains of a process that a signal or os._exit
+    ended: it is removed."""
+    for folder in Path(tempfile.gettempdir()).glob("grpo-recipes-links-*"):
         with contextlib.suppress(OSError):  # locked, another user's, or on a disk without locks
-            if time.time() - left.lstat().st_mtime > 60:  # a new one may not be locked yet
-                os.close(_locked(left))
-                shutil.rmtree(left)
+            if time.time() - folder.lstat().st_mtime > 60:  # a new one may not be locked yet
+                os.close(_lock(folder))
+                shutil.rmtree(folder)
     root = Path(tempfile.mkdtemp(prefix="grpo-recipes-links-"))
     with contextlib.suppress(OSError):
-        os.set_inheritable(_locked(root), True)  # by what takes this process's place: vLLM's server
+        # vLLM's server takes this process's place, and inherits the lock.
+        os.set_inheritable(_lock(root), True)
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(root, ignore_errors=True))
     return root
 
 
-def _locked(folder: Path) -> int:
-    held = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+def _lock(folder: Path) -> int:
+    """Lock a folder, and return the descriptor that holds the lock."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(held)
+        os.close(descriptor)
         raise
-    return held
+    return descriptor
 
 
 def _plain(file: Path) -> Path:
     """Where a file really lies. A link may lead to the files of the same model in the Hub's cache
     (snapshots/x → ../../blobs), or within its folder, but not away."""
-    folder, found = file.parent.resolve(), file.resolve()
-    allowed = (
-        {folder, folder.parent.parent / "blobs"} if folder.parent.name == "snapshots" else {folder}
-    )
-    if file.is_symlink() and found.parent not in allowed:
-        raise _refused(file, f"is a link to {found}, outside its folder")
-    if not found.is_file():
+    folder = file.parent.resolve()
+    target = file.resolve()
+    allowed = [folder]
+    if folder.parent.name == "snapshots":
+        allowed.append(folder.parent.parent / "blobs")
+    if file.is_symlink() and target.parent not in allowed:
+        raise _refused(file, f"is a link to {target}, outside its folder")
+    if not target.is_file():
         raise _refused(file, "is not a regular file")
-    return found
+    return target
 
 
 def _json(folder: Path, name: str, without: tuple[str, ...] = ()) -> dict:
-    """The object in a file; in it and those within it, without these keys."""
+    """The object in a file, without these keys in it and in the objects within it."""
     file = _plain(folder / name)
+
+    def drop_keys(content: dict) -> dict:
+        return {key: value for key, value in content.items() if key not in without}
+
     try:
         if file.stat().st_size > LARGEST:
             raise _refused(folder / name, f"has {file.stat().st_size:,} bytes")
-        value = json.loads(
-            file.read_text(encoding="utf-8"),
-            object_hook=lambda found: {
-                key: each for key, each in found.items() if key not in without
-            },
-        )
+        value = json.loads(file.read_text(encoding="utf-8"), object_hook=drop_keys)
     except (OSError, ValueError, RecursionError) as error:
         raise _refused(folder / name, f"cannot be read as JSON: {error}") from None
     if not isinstance(value, dict):
@@ -255,19 +255,21 @@ def _json(folder: Path, name: str, without: tuple[str, ...] = ()) -> dict:
     return value
 
 
-def _parts(folder: Path) -> tuple[list[str], dict[str, dict]]:
-    """The files of a model's weights, and the index of them where there are several."""
+def _weight_files(folder: Path) -> tuple[list[str], dict[str, dict]]:
+    """The names of the files with a model's weights, and their index by its name where they are
+    several."""
     if os.path.lexists(folder / WEIGHTS):
         return [WEIGHTS], {}
     if not os.path.lexists(folder / INDEX):
         raise _refused(folder, f"holds no {WEIGHTS}: other formats may hold code and are not read")
     shards = _json(folder, INDEX).get("weight_map")
-    names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else ["no parts"]
+    names = ["no parts"]
+    if isinstance(shards, dict):
+        names = sorted(set(map(str, shards.values())))
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise _refused(
-                folder / INDEX, f"names {name!r} as a part, which is no safetensors file beside it"
-            )
+            message = f"names {name!r} as a part, which is no safetensors file beside it"
+            raise _refused(folder / INDEX, message)
         if not os.path.lexists(folder / name):
             raise _refused(folder, f"lacks its part {name}")
     return names, {INDEX: {"metadata": {}, "weight_map": shards}}
@@ -279,70 +281,77 @@ def _require_plain(config: dict, file: Path):
         raise _refused(
             file, "is quantised already: name the unquantised model, and set `quantization`"
         )
-    if named := re.search(r'"(backbone\w*)": (?!null)', json.dumps(config)):
-        raise _refused(file, f"{named[1]} names other models")
+    match = re.search(r'"(backbone\w*)": (?!null)', json.dumps(config))
+    if match:
+        raise _refused(file, f"{match[1]} names other models")
 
 
 def _tokenizer_settings(settings: dict, file: Path) -> dict:
     _require_tokenizer_class(settings.get("tokenizer_class"), file)
-    return {
-        key: value
-        for key, value in settings.items()
-        if isinstance(value, int | float | None) or re.fullmatch(OF_TOKENIZER, key)
-    }
+    safe = {}
+    for key, value in settings.items():
+        if isinstance(value, int | float | None) or re.fullmatch(TEXT_SETTINGS, key):
+            safe[key] = value
+    return safe
 
 
 def _require_tokenizer_class(name: Any, file: Path):
-    """transformers looks up any attribute of its own under that name, and some of these load other
-    models."""
-    known = {each.removesuffix("Fast") for each in TOKENIZER_MAPPING_NAMES.values() if each} - {
-        "RagTokenizer"
-    }
-    known |= {"TokenizersBackend", "PreTrainedTokenizer"}
-    if name is not None and str(name).removesuffix("Fast") not in known:
+    """Refuse a name that is not a tokenizer's. transformers looks up any of its attributes under
+    that name, and some of these load more models."""
+    names = {"TokenizersBackend", "PreTrainedTokenizer"}
+    names.update(name.removesuffix("Fast") for name in TOKENIZER_MAPPING_NAMES.values() if name)
+    names.discard("RagTokenizer")
+    if name is not None and str(name).removesuffix("Fast") not in names:
         raise _refused(file, f"tokenizer_class {name!r} is no tokenizer of transformers")
 
 
-def _ends(settings: dict, file: Path) -> dict:
-    """Where answers begin and end. How they are sampled is the recipe's to say."""
-    kept = {key: settings.get(key) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    for key, value in kept.items():
-        ids = value if isinstance(value, list) else [] if value is None else [value]
-        if any(type(each) is not int for each in ids):
+def _special_tokens(settings: dict, file: Path) -> dict:
+    """The tokens with which answers begin and end. The recipe alone says how they are sampled."""
+    tokens = {key: settings.get(key) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    for key, value in tokens.items():
+        ids = value if isinstance(value, list) else [value]
+        if value is not None and any(type(token) is not int for token in ids):
             raise _refused(file, f"{key} {value!r:.60} is not a token id")
-    return kept
+    return tokens
 
 
 def _lora_settings(folder: Path) -> dict[str, Any]:
-    file, config = folder / ADAPTER_CONFIG, _json(folder, ADAPTER_CONFIG)
-    if config.get("peft_type") != "LORA":
-        raise _refused(
-            file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read"
-        )
-    known, reserved, settings = configs.fields("adapter"), refused_keys.reserved("adapter"), {}
+    """The fields of `LoraConfig` in an adapter's settings.
+
+    Raises:
+        RecipeError: one is set that a recipe may not set.
+    """
+    file = folder / ADAPTER_CONFIG
+    config = _json(folder, ADAPTER_CONFIG)
+    kind = config.get("peft_type")
+    if kind != "LORA":
+        raise _refused(file, f"peft_type is {kind!r}; only plain LoRA adapters are read")
+    fields = configs.fields("adapter")
+    reserved = refused_keys.reserved("adapter")
+    settings = {}
     for key, value in config.items():
-        # A field of another version of peft is read by nothing here.
-        if key not in known or key in FACTS or value in (None, {}, []):
+        # Nothing in this repository reads a field of another version of peft.
+        if key not in fields or key in FACTS or value in (None, {}, []):
             continue
         if key not in reserved:
             settings[key] = value
-            if wrong := values.refusal("adapter", key, value, *known[key]):
-                raise _refused(file, f"{key}: {wrong}")
-        elif value != known[key].default:
-            raise _refused(
-                file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read"
-            )
+            refusal = values.refusal("adapter", key, value, *fields[key])
+            if refusal:
+                raise _refused(file, f"{key}: {refusal}")
+        elif value != fields[key].default:
+            message = f"{key} is set to {value!r:.60}: only plain LoRA adapters are read"
+            raise _refused(file, message)
     return settings
 
 
-def _models_in(folder: Path) -> str:
-    """What may be meant by a folder that holds no model."""
-    inside = sorted(each.parent.name for each in folder.glob(f"*/{CONFIG}"))[:5]
-    return (
-        f"; in it are {', '.join(inside)}"
-        if inside
-        else ": name one that a model, or a stage, was saved in"
-    )
+def _instead(folder: Path) -> str:
+    """The end of the message on a folder that holds no model: the advice on what to name."""
+    if (folder / ADAPTER_CONFIG).exists():
+        return ", but an adapter: name its base model"
+    models = sorted(file.parent.name for file in folder.glob(f"*/{CONFIG}"))[:5]
+    if models:
+        return f"; in it are {', '.join(models)}"
+    return ": name one that a model, or a stage, was saved in"
 
 
 def _refused(place: Path, message: str) -> RecipeError:

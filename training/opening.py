@@ -1,8 +1,8 @@
-"""Opens a stranger's model as a run would, in one process with limits of memory and time. What that
-process says decides whether the model is used.
+"""Opens a stranger's model as a run would, in one process with limits of memory and time. The
+outcome decides whether the model is used.
 
-Weights have no storage here. What fails only at some later question stops or hangs that
-run, but still reaches no file and no network.
+The weights have no storage in that process. A model that fails only at some later question stops or
+hangs that run, but still reaches no file and no network.
 """
 
 import itertools
@@ -46,8 +46,8 @@ class Chat(NamedTuple):
     """The conversations that a model is to be used for.
 
     Args:
-        place: what a fault of tokenizer or template names.
-        template: the recipe's own, in place of the tokenizer's.
+        place: the place that a fault of tokenizer or template names.
+        template: the recipe's template, in place of the tokenizer's.
         arguments: the values that the recipe sets in the template.
     """
 
@@ -58,27 +58,35 @@ class Chat(NamedTuple):
 
 
 def opened(file: Path, place: Place | str, failure: str, work: Callable, *arguments: Any) -> Any:
-    """What `work` returns in the process with limits.
+    """Call `work` in the process with limits, and return its result.
 
     Args:
-        file: what is opened.
-        place: what a fault of the limits names, which may be a recipe's chat template.
-        failure: what a library's complaint about the file means.
+        file: the file that is opened.
+        place: the place that a fault of the limits names, which may be a recipe's chat template.
+        failure: the meaning of a library's complaint about the file, in words.
+
+    Raises:
+        RecipeError: the work exceeds its limits, or fails.
     """
     try:
         return limited(work, *arguments, seconds=SECONDS, memory=MEMORY)
     except Exceeded as error:
         raise RecipeError([Fault(place, f"opening it {error}: take another")]) from None
     except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise RecipeError([Fault(str(file), f"{failure}: {said:.200}")]) from None
+        complaint = " ".join(str(error).split()) or type(error).__name__
+        raise RecipeError([Fault(str(file), f"{failure}: {complaint:.200}")]) from None
 
 
 def sizes(
     config: dict[str, Any], folder: Path, task: str, chat: Chat | None
 ) -> tuple[int, int, str | None]:
-    """How many numbers a model's config asks for, shared ones once; how many its weights hold; and
-    what is wrong with its tokenizer or chat template where it is to be used for `chat`."""
+    """Count the numbers that a model's config asks for, shared ones once, and the numbers that its
+    weights hold.
+
+    Returns:
+        both counts, and the fault of its tokenizer or chat template where it is to be used for
+        `chat`; None for no fault.
+    """
     with hub.unasked():
         model = _built(config, task)
         complaint = None if chat is None else _complaint(folder, chat)
@@ -88,10 +96,11 @@ def sizes(
 
 
 def missing_weights(config: dict[str, Any], settings: dict[str, Any], folder: Path) -> list[str]:
-    """The weights that a LoRA adapter needs for its base and has not; a library only warns.
+    """The names of the weights that a LoRA adapter needs for its base and lacks; a library only
+    warns.
 
     Args:
-        config: of the base model.
+        config: the config of the base model.
         folder: the private folder of the adapter.
 
     Raises:
@@ -106,9 +115,9 @@ def missing_weights(config: dict[str, Any], settings: dict[str, Any], folder: Pa
 
 
 def _shapes(folder: Path) -> dict[str, list[int]]:
-    """The shape of each weight of a private folder, by the files' headers. Parts may be links to
-    one file, so a name counts once. The names are printed where they do not fit a model, so they
-    must be plain."""
+    """Every weight's shape by its name, from the headers of a private folder's files. Parts may be
+    links to one file, so a name counts once. The names are printed where they do not fit a model,
+    so they must be plain."""
     shapes = {}
     for file in folder.glob("*.safetensors"):
         try:
@@ -131,20 +140,20 @@ def _built(config: dict[str, Any], task: str) -> PreTrainedModel:
 
 
 def _complaint(folder: Path, chat: Chat) -> str | None:
-    """What is wrong with a tokenizer or a chat template that writes, splits and reads a question
-    and an answer; or None."""
+    """Let a tokenizer and a chat template write, split and read a question and an answer. Return
+    the fault in words; None for no fault."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         try:
             tokenizer.chat_template = template_of(tokenizer, chat.template, chat.arguments or {})
         except ValueError as error:
             return str(error)
-        asked = prompt.messages(QUESTION, chat.system)
+        question = prompt.messages(QUESTION, chat.system)
         answered = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "!"}]
-        written = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
-        if QUESTION not in written:
+        text = tokenizer.apply_chat_template(question, add_generation_prompt=True, tokenize=False)
+        if QUESTION not in text:
             return "does not write the question"
-        texts = [written, tokenizer.apply_chat_template(answered, tokenize=False)]
+        texts = [text, tokenizer.apply_chat_template(answered, tokenize=False)]
         tokens = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
         vocabulary = [[token] for token in range(len(tokenizer))]
         results = texts + tokens + tokenizer.batch_decode(tokens + vocabulary)
@@ -153,6 +162,6 @@ def _complaint(folder: Path, chat: Chat) -> str | None:
     except BaseException as error:  # whatever the template raises, or the tokenizer's Rust
         return f"fails: {type(error).__name__}: {' '.join(str(error).split())}"
     largest = max(map(len, results))
-    if largest > LONGEST + 3 * sum(len(turn["content"]) for turn in asked):
+    if largest > LONGEST + 3 * sum(len(turn["content"]) for turn in question):
         return f"makes {largest:,} characters or tokens of a short question"
     return None

@@ -16,7 +16,7 @@ from training.model import base_model
 
 def command(recipe: Recipe, folder: Path) -> list[str]:
     """trl's command, which serves the base model from a folder; a trainer then sends its weights.
-    The last three options are for vLLM: sampling is the recipe's, not that of the model's folder.
+    The last three options are vLLM's. Sampling follows the recipe, not the model's folder.
     """
     options = {
         "model": folder,
@@ -60,13 +60,14 @@ def require_server(recipe: Recipe):
     if not is_main_process():
         return
     host = setting(recipe, "grpo", "vllm_server_host")
-    host = f"[{host}]" if ":" in host else host
+    if ":" in host:
+        host = f"[{host}]"
     url = f"http://{host}:{setting(recipe, 'grpo', 'vllm_server_port')}"
     seconds = setting(recipe, "grpo", "vllm_server_timeout")
     say(f"grpo: waiting for the vLLM server at {url}, at most {seconds:g} s")
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     served = served_model(url)
-    while served is None and time.monotonic() < until:
+    while served is None and time.monotonic() < deadline:
         time.sleep(1)
         served = served_model(url)
     if served == model:

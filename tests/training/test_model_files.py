@@ -368,7 +368,9 @@ def test_what_the_hub_is_asked_for():
         "pytorch_model-00001-of-00002.bin",
         "README.md",
     ]
-    assert list(filter_repo_objects([*there, *others], allow_patterns=model_files.WHOLE)) == there
+    assert (
+        list(filter_repo_objects([*there, *others], allow_patterns=model_files.COMPLETE)) == there
+    )
 
 
 def test_the_private_folder_goes_with_its_process(folder):
@@ -385,9 +387,9 @@ def test_the_private_folders_of_processes_that_are_gone_go(tmp_path, monkeypatch
         (each / "model").mkdir(parents=True)
     for each in (left, used, clone):
         os.utime(each, (0, 0))
-    held = model_files._locked(used)
+    held = model_files._lock(used)
     root = model_files._root.__wrapped__(os.getpid())
     assert set(tmp_path.iterdir()) == {used, new, clone, root}
     with pytest.raises(BlockingIOError):
-        model_files._locked(root)
+        model_files._lock(root)
     os.close(held)
