@@ -57,27 +57,16 @@ SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
 COMPLETE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
 
 # The keys of a config that the recipe or the trainer decides, or that name code or more files.
-DROPPED = (
-    "attn_implementation",
-    "_attn_implementation",
-    "experts_implementation",
-    "_experts_implementation",
-)
+DROPPED = ("attn_implementation", "_attn_implementation")
+DROPPED += ("experts_implementation", "_experts_implementation")
 DROPPED += ("auto_map", "transformers_weights", "_name_or_path", "name_or_path")
 DROPPED += ("return_dict", "is_encoder_decoder", "output_attentions", "output_hidden_states")
 # The settings of a tokenizer that hold text; the text of any other might be the path of a file.
 TEXT_SETTINGS = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend"
 TEXT_SETTINGS += "|(padding|truncation)_side|model_input_names|tokenizer_type"
 # The keys that peft writes beside the settings of an adapter.
-FACTS = (
-    "fan_in_fan_out",
-    "task_type",
-    "base_model_name_or_path",
-    "revision",
-    "peft_type",
-    "peft_version",
-)
-FACTS += ("inference_mode", "auto_mapping")
+FACTS = ("fan_in_fan_out", "task_type", "base_model_name_or_path", "revision", "peft_type")
+FACTS += ("peft_version", "inference_mode", "auto_mapping")
 
 
 def model(
@@ -223,8 +212,8 @@ def _lock(folder: Path) -> int:
 
 
 def _plain(file: Path) -> Path:
-    """Where a file really lies. A link may lead to the files of the same model in the Hub's cache
-    (snapshots/x → ../../blobs), or within its folder, but not away."""
+    """Follow a link to the regular file behind it. A link may lead to the same model's files in the
+    Hub's cache (snapshots/x → ../../blobs), or within its folder, but not away."""
     folder = file.parent.resolve()
     target = file.resolve()
     allowed = [folder]

