@@ -139,7 +139,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
         report = run_pages.write(folder.path)
         if stage.samples:
             say(f"{name}: report in {report}")
-    place = f"done, in {folder.path} (contents: docs/run-folder.md)"
+    place = f"done, in {folder.path} (contents: docs/run.md)"
     _say_end(stage, recipe, [*trained.lines, place])
 
 

@@ -3,7 +3,7 @@ weight is loaded.
 
 Parameters are counted on the model itself, built on torch's meta device, where tensors have shapes
 but no storage. The activations are what autograd saves in a forward pass there, layer by layer.
-docs/memory.md has the formulas, and the estimates beside measurements.
+docs/gpu.md has the formulas, and the estimates beside measurements.
 """
 
 import copy

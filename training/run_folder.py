@@ -1,5 +1,5 @@
 """The folder of one run: new, resumed or finished, and never overwritten once it holds a
-checkpoint. docs/run-folder.md describes its files."""
+checkpoint. docs/run.md describes its files."""
 
 import contextlib
 import hashlib

@@ -2,7 +2,7 @@
 change, and a check that ends a run whose reward is gamed.
 
 A rule looks at a window of lines, never at a single line, and gives advice only where a mean is
-beyond its threshold by more than two standard errors. docs/health.md has every threshold and where
+beyond its threshold by more than two standard errors. docs/trouble.md has every threshold and where
 it comes from. The rules read only the lines of `metrics.jsonl` and the recipe, and import neither
 torch nor trl, so that reports and pages can use them too.
 """
@@ -167,7 +167,7 @@ def no_signal(history: History) -> str | None:
         return (
             f"{observation}: every completion earned the same ({values}). Either none was ever"
             " right, or the reward does not see the answer: `make audit` says which"
-            " (docs/your-reward.md)"
+            " (docs/rewards.md)"
         )
     # At most 1 - flat of the answers are in groups with a signal; more right answers than that
     # must be in groups whose answers are all right.

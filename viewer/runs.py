@@ -148,7 +148,7 @@ def _curves(run: Path, _mtime: int, _bytes: int) -> dict[str, list]:
 
 
 def advice(run: Path) -> list[dict[str, Any]]:
-    """The advice of docs/health.md's rules, which are for GRPO, on the run so far."""
+    """The advice of docs/trouble.md's rules, which are for GRPO, on the run so far."""
     if stage_of(run) != "grpo":
         return []
     return [advice._asdict() for advice in advice_on(read_metrics(run), recipe_in(run))]

@@ -5,7 +5,7 @@ r"""The verifier: does a response have the gold answer?
     judge("<think>…</think><answer>0.5</answer>", r"\frac{1}{2}").right  # True
 
 Training and evaluation both use it, so they cannot disagree. No text of a response makes it raise
-or hang. It follows the rule of docs/rewards.md; tests/rewards/verifier/cases.tsv and
+or hang. It follows the rule of docs/verifier.md; tests/rewards/verifier/cases.tsv and
 second_mile.tsv have thousands of judged answers.
 
 `extract` reduces a response to its answer by the tables in `phrases`, and `equal` compares it with

@@ -1,4 +1,4 @@
-r"""Whether an answer says the same as the gold: the rule of docs/rewards.md, cheap steps first.
+r"""Whether an answer says the same as the gold: the rule of docs/verifier.md, cheap steps first.
 
 `compare_answers` runs in the trainer's process and raises `NeedsAlgebra` where exact numbers, text
 and structure do not decide; `compare_by_algebra` is the same rule in a worker process, with the

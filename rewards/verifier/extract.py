@@ -1,4 +1,4 @@
-r"""Find the answer in a response, by the rule of docs/rewards.md.
+r"""Find the answer in a response, by the rule of docs/verifier.md.
 
 It stands after the thought in the `<answer>` block; without a block in the box; without either
 after "the answer is …", or is all of a response of one line. The text of a thought, closed or not,

@@ -1,4 +1,4 @@
-"""Whether a merged model answers alike after its conversion to GGUF (docs/gguf.md):
+"""Whether a merged model answers alike after its conversion to GGUF (docs/evaluation.md):
 
     python -m tests.bench.gguf outputs/smollm2-arithmetic/merged [policy.gguf …]
 

@@ -393,7 +393,7 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsy
     own_file("mine_too.py", MINE)
     own_file(
         "mine.py",
-        re.search(r"```python\n(.*?)```", (ROOT / "docs/your-reward.md").read_text(), re.S)[1],
+        re.search(r"```python\n(.*?)```", (ROOT / "docs/rewards.md").read_text(), re.S)[1],
     )
     given = [
         "rewards.mine_too.by_progress={weight: 0.01}",

@@ -386,7 +386,7 @@ def test_a_command_on_the_default_recipe(command, trained):
     assert TRAINED[command] in run_make(trained, placed(command), *short)
     if (
         command == "make merge"
-    ):  # whose template is the one that `make evaluate` applies (docs/gguf.md)
+    ):  # whose template is the one that `make evaluate` applies (docs/evaluation.md)
         merged, base = (trained / f"{MADE}/merged", trained / "outputs/models/tiny-qwen3-seed42")
         assert (merged / "chat_template.jinja").read_bytes() == (
             base / "chat_template.jinja"
@@ -430,7 +430,7 @@ def test_the_notebook_runs(trained):
 
 
 def test_completions_are_shown(trained):
-    command = blocks((ROOT / "docs/run-folder.md").read_text(encoding="utf-8"))[-1]
+    command = blocks((ROOT / "docs/run.md").read_text(encoding="utf-8"))[-1]
     done = run_command(
         [sys.executable, *shlex.split(command)[1:]], cwd=trained, capture_output=True, text=True
     )

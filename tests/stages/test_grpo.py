@@ -599,4 +599,4 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
         assert (theirs.chat_template, theirs.eos_token) == (
             ours.chat_template,
             ours.eos_token,
-        )  # docs/gguf.md
+        )  # docs/evaluation.md

@@ -228,7 +228,7 @@ def test_every_key_that_advice_names_is_one_of_a_recipe():
     keys = {(section, key) for section in ("grpo", "sft") for key in fields(section)}
     own = {"data": sections.Data, "evaluate": sections.Evaluate, "model": sections.Model}
     keys |= {(name, key) for name, section in own.items() for key in section.__dataclass_fields__}
-    text = Path(watch.__file__).read_text(encoding="utf-8") + (ROOT / "docs/health.md").read_text(
+    text = Path(watch.__file__).read_text(encoding="utf-8") + (ROOT / "docs/trouble.md").read_text(
         encoding="utf-8"
     )
     named = set(
@@ -245,7 +245,7 @@ def test_a_page_can_ask_without_waiting_for_torch():
     run_command([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-THRESHOLDS = {  # as docs/health.md writes them
+THRESHOLDS = {  # as docs/trouble.md writes them
     "no signal": f"above {watch.NO_SIGNAL:.0%}",
     "truncated": f"above {watch.TRUNCATED:.0%}",
     "entropy collapse": (
@@ -259,7 +259,7 @@ THRESHOLDS = {  # as docs/health.md writes them
 
 
 def test_the_table_has_every_rule_with_its_threshold():
-    text = (ROOT / "docs/health.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/trouble.md").read_text(encoding="utf-8")
     rows = [
         [cell.strip() for cell in row.strip("|").split(" | ")]
         for row in re.findall(r"^\|.*\|$", text, re.M)

@@ -43,13 +43,13 @@ function overview(runs, curves, { advice, results, about }) {
   return view;
 }
 
-/** What docs/health.md's rules, which are for GRPO, say of the runs. */
+/** What docs/trouble.md's rules, which are for GRPO, say of the runs. */
 function sicknesses(advice, runs) {
   const [several, well] = [runs.length > 1, runs.filter((run, i) => run.stage === "grpo" && !advice[i].length)];
   const from = (run) => (several ? [visible(run.name), ": "] : []);
   return [
     advice.map((told, i) => (told.length ? h("section", { class: "advice", "aria-label": "What to look at" }, told.map((each) => h("p", {}, from(runs[i]), h("b", {}, `step ${each.step}, ${each.rule}: `), visible(each.message)))) : null)),
-    well.length ? h("p", { class: "quiet" }, visible(`The rules of docs/health.md have found nothing to look at${several ? ` in ${well.map((run) => run.name).join(", ")}` : ""}.`)) : null,
+    well.length ? h("p", { class: "quiet" }, visible(`The rules of docs/trouble.md have found nothing to look at${several ? ` in ${well.map((run) => run.name).join(", ")}` : ""}.`)) : null,
   ];
 }
 
