@@ -19,7 +19,6 @@ FILES = [
 LONGEST = 500  # lines of a file
 # These are longer. Each may become shorter and leave this table, and none may grow.
 LONGER = {
-    "rewards/verifier/compare.py": 614,
     "rewards/verifier/equal.py": 606,
     "rewards/verifier/notation.py": 516,
     "rewards/verifier/value.py": 589,
@@ -27,7 +26,7 @@ LONGER = {
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 7_060, "tests/": 29_200, "everything else": 20_000}
+BUDGET = {"rewards/verifier/": 7_720, "tests/": 29_200, "everything else": 20_000}
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",

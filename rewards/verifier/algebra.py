@@ -14,7 +14,7 @@ import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
 from sympy.core.function import AppliedUndef
 
-from rewards.verifier.compare import Unreadable
+from rewards.verifier.context import Unreadable
 from rewards.verifier.wholes import TURNED
 
 _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="none")

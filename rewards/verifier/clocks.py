@@ -1,133 +1,178 @@
-"""Times of day, durations and ratios: whether two of them are the same, as far as the question
-tells."""
+"""The rules that compare times of day, durations and ratios, as far as the question tells them
+apart."""
 
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 
+from rewards.verifier.context import Context
 from rewards.verifier.notation import number
 from rewards.verifier.phrases import BEFORE
 from rewards.verifier.units import unit
 from rewards.verifier.value import Clock, Measure, Quantity, Ratio
 
 _TIME_NAMED = re.compile(r"(\d{1,2})(?::(\d\d))?\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
-_RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
+_ASKS_FOR_A_RATIO = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
 _PART_OF_DAY = re.compile(r"\b(morning|afternoon|evening)\b")
-_ASKED = re.compile(
+_ASKS_FOR_UNITS = re.compile(
     r"(?:\b(?:in|into|to) (?=[a-z]+s\b)|how many )([a-z]+(?:(?:, | and |, and )[a-z]+)*)"
 )
 _SMALLEST = {"s": 1, "min": 60, "h": 3600, "day": 86400, "week": 604800, "¢": 1, "$": 100}
+_CLOCK_UNITS = [["h", "min"], ["h", "min", "s"], ["min", "s"]]
 
 
-def times(g: Clock | Ratio | Quantity, a: Clock | Ratio | Quantity, question: str) -> bool:
+def times(
+    gold: Clock | Ratio | Quantity, answer: Clock | Ratio | Quantity, context: Context
+) -> bool:
     """A time against a time, a ratio that may be one (`3:30`), or a number of hours."""
-    if isinstance(g, Clock) and isinstance(a, Clock):
-        same = g.minutes == a.minutes
-        if g.half or not a.half:
-            return same
-        return (same or (g.minutes + 720) % 1440 == a.minutes) and half_may_be(a, question)
-    clock, other = (g, a) if isinstance(g, Clock) else (a, g)
-    if isinstance(other, Quantity):
-        return clock.half is None and other.value * 60 == clock.minutes
-    if len(other.terms) != 2 or not all(term.isdigit() for term in other.terms):
+    if isinstance(gold, Clock) and isinstance(answer, Clock):
+        is_same = gold.minutes == answer.minutes
+        if gold.half or not answer.half:
+            return is_same
+        is_later = (gold.minutes + 720) % 1440 == answer.minutes
+        return (is_same or is_later) and _half_may_be(answer, context.question)
+    if isinstance(answer, Quantity):
+        return _is_hours(gold, answer)
+    if isinstance(gold, Quantity):
+        return _is_hours(answer, gold)
+    ratio = gold if isinstance(gold, Ratio) else answer
+    if len(ratio.terms) != 2 or not all(term.isdigit() for term in ratio.terms):
         return False
-    hour, minute = map(int, other.terms)
+    hour, minute = map(int, ratio.terms)
     minutes = hour * 60 + minute
     # A gold "3:30" leaves the half of the day open, an answer must not.
-    if other is g:
-        same = clock.minutes in (minutes, minutes + 720 * (hour > 0)) or (
-            hour == 12 and clock.minutes == minutes - 720
-        )
-        return same and half_may_be(clock, question)
-    return clock.minutes == minutes and (hour > 12 or hour == 0)
+    if ratio is answer:
+        return gold.minutes == minutes and (hour > 12 or hour == 0)
+    readings = [minutes]
+    if hour > 0:
+        readings.append(minutes + 720)
+    if hour == 12:
+        readings.append(minutes - 720)
+    return answer.minutes in readings and _half_may_be(answer, context.question)
 
 
-def half_may_be(clock: Clock, question: str) -> bool:
+def _is_hours(clock: Clock, hours: Quantity) -> bool:
+    """Whether a number of hours is the time."""
+    return clock.half is None and hours.value * 60 == clock.minutes
+
+
+def _half_may_be(clock: Clock, question: str) -> bool:
     """Whether the half of the day that an answer adds may be the one meant: "7:15 a.m." for 7:15
     after a film that started at 6:30 p.m. is not."""
-    named = [(int(h) % 12 * 60 + int(m or 0), half) for h, m, half in _TIME_NAMED.findall(question)]
     if clock.half is None or BEFORE.is_in(question.rpartition(". ")[2]):
         return True
-    if not named:
+    times_named = _TIME_NAMED.findall(question)
+    if not times_named:
         parts = {"a" if word == "morning" else "p" for word in _PART_OF_DAY.findall(question)}
         return len(parts) != 1 or clock.half in parts
     # It is later than each time named, by less than half a day.
-    return any(
-        clock.half == half if clock.minutes % 720 >= at else clock.half != half
-        for at, half in named
-    )
+    for hour, minute, half in times_named:
+        is_same_half = clock.minutes % 720 >= int(hour) % 12 * 60 + int(minute or 0)
+        if is_same_half == (clock.half == half):
+            return True
+    return False
 
 
-def told(question: str) -> bool:
+def _names_half_of_day(question: str) -> bool:
     """Whether `question` names a time with its half of the day, or a part of the day."""
     return (_TIME_NAMED.search(question) or _PART_OF_DAY.search(question)) is not None
 
 
-def durations(g: Measure | Quantity | Ratio, a: Measure | Quantity | Ratio, question: str) -> bool:
-    """Measures part by part; those of time by their sum, `2 h 20 min` and `140 min`, where the
-    question names no other units; and `2:20` or `1:23:20` by their parts."""
-    if isinstance(g, Ratio) or isinstance(a, Ratio):
-        measure, ratio = (a, g) if isinstance(g, Ratio) else (g, a)
-        clock = [part.unit for part in measure.parts] in (
-            ["h", "min"],
-            ["h", "min", "s"],
-            ["min", "s"],
-        )
-        return clock and [part.value for part in measure.parts] == [
-            number(term) for term in ratio.terms
-        ]
-    gs, items = (
-        [(p.unit, p.value) for p in (x.parts if isinstance(x, Measure) else (x,))] for x in (g, a)
-    )
-    asked = {name for name in _units(question) if name in _SMALLEST}
-    if (
-        gs == items
-        or not all(u in _SMALLEST for u, _ in gs + items)
-        or (asked and asked != {u for u, _ in items})
-    ):
-        return gs == items
-    return sum(n * _SMALLEST[u] for u, n in gs) == sum(n * _SMALLEST[u] for u, n in items)
+def durations(
+    gold: Measure | Quantity | Ratio, answer: Measure | Quantity | Ratio, context: Context
+) -> bool:
+    """Measures part by part; times by their sum, `2 h 20 min` and `140 min`, where the question
+    names no other units; and `2:20` or `1:23:20` by their parts."""
+    if isinstance(gold, Ratio):
+        return _is_duration(gold, answer)
+    if isinstance(answer, Ratio):
+        return _is_duration(answer, gold)
+    expected = _parts(gold)
+    written = _parts(answer)
+    if expected == written:
+        return True
+    units = {name for name, _ in written}
+    if not units <= _SMALLEST.keys() or not all(name in _SMALLEST for name, _ in expected):
+        return False
+    units_asked_for = _units_named(context.question) & _SMALLEST.keys()
+    if units_asked_for and units_asked_for != units:
+        return False
+    return _sum_of_parts(expected) == _sum_of_parts(written)
 
 
-def _units(question: str) -> Iterator[str | None]:
+def _is_duration(ratio: Ratio, measure: Measure) -> bool:
+    """Whether `2:20` has the parts of the measure."""
+    if [part.unit for part in measure.parts] not in _CLOCK_UNITS:
+        return False
+    return [part.value for part in measure.parts] == [number(term) for term in ratio.terms]
+
+
+def _parts(measure: Measure | Quantity) -> list[tuple[str, Fraction]]:
+    """The units of a measure with their numbers."""
+    parts = measure.parts if isinstance(measure, Measure) else (measure,)
+    return [(part.unit, part.value) for part in parts]
+
+
+def _sum_of_parts(parts: list[tuple[str, Fraction]]) -> Fraction:
+    return sum(amount * _SMALLEST[name] for name, amount in parts)
+
+
+def _units_named(question: str) -> set[str | None]:
     """The units that `question` asks for: "hours and minutes" of "Give it in hours and
     minutes."."""
-    return (
-        unit(word) for found in _ASKED.findall(question) for word in re.findall("[a-z]+", found)
-    )
+    phrases = " ".join(_ASKS_FOR_UNITS.findall(question))
+    return {unit(word) for word in re.findall("[a-z]+", phrases)}
 
 
-def ratios(g: Ratio | Quantity, a: Ratio | Quantity, question: str) -> bool:
+def ratios(gold: Ratio | Quantity, answer: Ratio | Quantity, context: Context) -> bool:
     """Ratios are equal in proportion, `2:3` and `4:6`, unless they may be times."""
-    asked = _RATIO_ASKED.search(question)
-    if isinstance(a, Ratio) and a.spoken and not isinstance(g, Ratio) and not asked:
+    asks_for_a_ratio = _ASKS_FOR_A_RATIO.search(context.question)
+    is_spoken = isinstance(answer, Ratio) and answer.spoken
+    if is_spoken and not isinstance(gold, Ratio) and not asks_for_a_ratio:
         return False  # "2 to 3" for 2/3 may be a range
-    bare = any(isinstance(x, Quantity) and not re.search(r"[/.,c%]", x.written) for x in (g, a))
-    if bare and not (asked and isinstance(a, Ratio) and a.terms[1:] == ("1",)):
-        return False  # 5 is 5:1 where a ratio is asked for, and 5/1 is
-    p, q = _terms(g), _terms(a)
-    if p is None or q is None or len(p) != len(q):
+    if _is_bare(gold) or _is_bare(answer):
+        # 5 is 5:1 where a ratio is asked for, and 5/1 is
+        is_to_one = isinstance(answer, Ratio) and answer.terms[1:] == ("1",)
+        if not asks_for_a_ratio or not is_to_one:
+            return False
+    expected = _terms(gold)
+    written = _terms(answer)
+    if expected is None or written is None or len(expected) != len(written):
         return False
-    if all(
-        isinstance(x, Ratio) and len(x.terms) == len(x.terms[1]) == 2 and x.terms[1] < "60"
-        for x in (g, a)
-    ):
-        # They may be times: 19:15 is 7:15 where the question tells the half of the day.
-        later = (
-            Clock(int(p[0] + 12) * 60 + int(p[1]), "p")
-            if (p[0] + 12, p[1]) == tuple(q) and q[0] < 24
-            else None
-        )
-        return p == q or bool(later and told(question) and half_may_be(later, question))
-    return all(x * q[0] == y * p[0] for x, y in zip(p, q, strict=True)) and bool(p[0]) == bool(q[0])
+    if _may_be_time(gold) and _may_be_time(answer):
+        return expected == written or _is_twelve_hours_later(expected, written, context.question)
+    if bool(expected[0]) != bool(written[0]):
+        return False
+    pairs = zip(expected, written, strict=True)
+    return all(term * written[0] == other * expected[0] for term, other in pairs)
 
 
-def _terms(x: Ratio | Quantity) -> list[Fraction] | None:
-    """The terms of a ratio; those of a fraction are its numerator and denominator."""
-    if isinstance(x, Ratio):
-        return [number(term) for term in x.terms]
-    return (
-        None
-        if x.unit or x.percent
-        else [Fraction(x.value.numerator), Fraction(x.value.denominator)]
-    )
+def _is_bare(number: Ratio | Quantity) -> bool:
+    """Whether a number is written without a fraction, a point or a percent sign."""
+    return isinstance(number, Quantity) and not re.search(r"[/.,c%]", number.written)
+
+
+def _may_be_time(ratio: Ratio | Quantity) -> bool:
+    if not isinstance(ratio, Ratio) or len(ratio.terms) != 2:
+        return False
+    minute = ratio.terms[1]
+    return len(minute) == 2 and minute < "60"
+
+
+def _is_twelve_hours_later(
+    expected: list[Fraction], written: list[Fraction], question: str
+) -> bool:
+    """Whether 19:15 is written for 7:15, and the question tells the half of the day."""
+    hour, minute = written
+    if hour != expected[0] + 12 or minute != expected[1] or hour >= 24:
+        return False
+    later = Clock(int(hour) * 60 + int(minute), "p")
+    return _names_half_of_day(question) and _half_may_be(later, question)
+
+
+def _terms(ratio: Ratio | Quantity) -> list[Fraction] | None:
+    """The terms of a ratio; the numerator and denominator of a fraction."""
+    if isinstance(ratio, Ratio):
+        return [number(term) for term in ratio.terms]
+    if ratio.unit or ratio.percent:
+        return None
+    return [Fraction(ratio.value.numerator), Fraction(ratio.value.denominator)]

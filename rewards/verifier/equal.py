@@ -14,7 +14,8 @@ from math import gcd, prod
 from types import SimpleNamespace
 
 from rewards.verifier.arithmetic import factors, holds_a_sum, is_sum, squared
-from rewards.verifier.compare import Algebra, Unreadable, compare
+from rewards.verifier.compare import compare
+from rewards.verifier.context import Algebra, Unreadable
 from rewards.verifier.languages import spoken_number
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, number, plain
 from rewards.verifier.phrases import (

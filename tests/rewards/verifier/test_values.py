@@ -436,3 +436,11 @@ def test_types_without_a_rule_differ(gold, answer):
 def test_what_the_question_has_against_an_answer(asked, gold, answer, reason):
     verdict = judge(rf"\boxed{{{answer}}}", gold, question=asked)
     assert (verdict.right, verdict.reason) == (False, reason)
+
+
+def test_a_list_in_the_order_asked_for_may_stand_for_a_column():
+    gold = r"\begin{pmatrix}1\\2\end{pmatrix}"
+    question = "Give them in ascending order."
+    assert compare_answers(gold, ["1, 2"], question, algebra) == (True, "equal, as named values")
+    assert not compare_answers(gold, ["2, 1"], question, algebra)[0]
+    assert compare_answers("2, 1", [gold], question, algebra)[0] is False

@@ -1,0 +1,228 @@
+"""The rules that compare equations, inequalities and chains of them, with each other and with a
+value."""
+
+import re
+
+from rewards.verifier.context import Context, Unreadable
+from rewards.verifier.notation import key, plain
+from rewards.verifier.single_values import UNREAD, same_texts, variables
+from rewards.verifier.value import (
+    Expr,
+    InBase,
+    Interval,
+    Quantity,
+    Relation,
+    Tuple,
+    Value,
+    Words,
+    is_left_side,
+    is_name,
+    is_variable,
+    value,
+)
+
+_SMALLER_OR_LARGER = re.compile(
+    r"\bwhich\b[^.?]*\b(?:(smaller|less|lesser)|larger|greater|bigger)\b"
+)
+_ASKS_FOR_AN_EQUATION = re.compile(r"equation of|asymptote|directrix|axis of")
+_APPROX = r"\approx"
+
+
+def relations(gold: Relation, answer: Relation, context: Context) -> bool:
+    """`x = …` is equal by its value, other relations by algebra: `y = 2x + 1` and `y - 2x = 1`."""
+    answer = _turned(answer)
+    gold_name = _without_argument(gold.sides[0])
+    answer_name = _without_argument(answer.sides[0])
+    if {_as_function(gold_name), _as_function(answer_name)} == {"y", "f(x)"}:
+        gold_name = answer_name = "y"
+    are_equations = set(gold.signs) == {"="} and set(answer.signs) == {"="}
+    if are_equations and is_name(gold_name) and key(gold_name) == key(answer_name):
+        answer_value = _value_meant(answer, context)
+        return answer_value is not None and context.same(value(gold.sides[-1]), answer_value)
+    is_solved = is_name(gold_name) and gold.signs == ("=",) and not variables(gold.sides[1])
+    if is_solved and not _ASKS_FOR_AN_EQUATION.search(context.question):
+        return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
+    if UNREAD.search("".join(gold.sides + answer.sides)):
+        return False
+    if _asks_to_solve_for(gold_name, context.question) and answer_name != gold_name:
+        return False
+    if len(gold.signs) == 1 and len(answer.signs) == 1 and gold.signs[0] != _APPROX:
+        return context.algebra.equal_relations(
+            (gold.signs[0], *gold.sides), (answer.signs[0], *answer.sides)
+        )
+    return False
+
+
+def _without_argument(side: str) -> str:
+    """`C` of `C(m)`."""
+    return re.sub(r"(?<=^[A-Zb-eg-z])\([a-z]\)$", "", side)
+
+
+def _as_function(name: str) -> str:
+    """`f(x)` for `g(x)`, `h'(x)` and their like."""
+    return re.sub(r"^[a-z](?:'|\^\{-1\})?\s*\(x\)$", "f(x)", name)
+
+
+def _asks_to_solve_for(name: str, question: str) -> bool:
+    """Whether the question says "Solve for y"."""
+    wanted = rf"\b(?:for|express) \$?{re.escape(name.lower())}\b"
+    return is_name(name) and re.search(wanted, question) is not None
+
+
+def value_of_gold(gold: Relation, answer: Value, context: Context) -> bool:
+    r"""A gold `k = 3` may be answered by its value, a gold `0.56 = 56\%` by either side, an
+    equation by neither."""
+    if gold.signs[0] == _APPROX and not gold.sides[0]:  # a mere `\approx 2.83`
+        return context.same(value(gold.sides[1]), answer)
+    if not set(gold.signs) <= {"=", _APPROX}:
+        return False
+    sides = [value(side) for side in gold.sides]
+    if is_name(gold.sides[0]) and context.same(sides[-1], answer):
+        return True
+    if not all(isinstance(side, Quantity) for side in sides):
+        return False
+    return any(context.same(side, answer) for side in sides)
+
+
+def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
+    r"""An answer `x = 5`, `40+2 = 42` or `2\sqrt2 \approx 2.83` has the value that it ends in."""
+    is_equation = set(answer.signs) == {"="}
+    if is_equation and isinstance(gold, Tuple | Interval) and _is_point(gold, answer, context):
+        return True
+    # V_2/V_1, where the question asks for the first to the second
+    is_second_to_first = re.fullmatch(r"(.+)_\{?2\}?/\1_\{?1\}?", answer.sides[0].replace(" ", ""))
+    if is_second_to_first and re.search(r"\bfirst\b.*\bto\b.*\bsecond\b", context.question):
+        return False
+    is_rounded = isinstance(gold, Quantity) and "." in gold.written
+    answer_value = _value_meant(answer, context, is_rounded)
+    if isinstance(gold, Quantity) and isinstance(answer_value, Expr) and is_equation:
+        sides = map(value, answer.sides)  # 91 = 7 \cdot 13
+        answer_value = next((side for side in sides if isinstance(side, Quantity)), answer_value)
+    return answer_value is not None and context.same(gold, answer_value)
+
+
+def _is_point(gold: Tuple | Interval, answer: Relation, context: Context) -> bool:
+    """Whether `x = y = 2` gives every coordinate of the gold."""
+    names = answer.sides[:-1]
+    if len(answer.signs) != len(gold.items) or len(set(names)) < len(names):
+        return False
+    last = value(answer.sides[-1])
+    return all(map(is_variable, names)) and all(context.same(item, last) for item in gold.items)
+
+
+def _value_meant(relation: Relation, context: Context, is_rounded: bool = False) -> Value | None:
+    r"""The one value that `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in, the rounded one
+    with `is_rounded`; None if its sides disagree."""
+    relation = _turned(relation)
+    chosen = _chosen_side(relation, context.question)
+    if chosen is not None:
+        return value(chosen)
+    signs, sides = _from_last_name(relation)
+    if signs == [_APPROX] and not sides[0]:
+        return value(sides[1]) if is_rounded else None
+    if signs[0] in ("=", _APPROX) and _has_no_value(sides[0], context.question):
+        if signs[0] == _APPROX and not is_rounded:
+            return None
+        del signs[0], sides[0]
+    if signs[-1:] == [_APPROX]:
+        if not _rounds(sides[-2], sides[-1], context):
+            return None
+        if is_rounded:
+            return value(sides[-1])
+        del signs[-1], sides[-1]
+    if any(sign != "=" for sign in signs):
+        return None
+    if all(_agree(sides[-1], side, context) for side in sides[:-1]):
+        return value(sides[-1])
+    return None
+
+
+def _chosen_side(relation: Relation, question: str) -> str | None:
+    """The larger or smaller side of `7/9 > 5/7`, where the question asks for one of them."""
+    if relation.signs not in (("<",), (">",)):
+        return None
+    comparison = _SMALLER_OR_LARGER.search(question)
+    if comparison is None:
+        return None
+    first, second = relation.sides
+    asks_for_smaller = comparison[1] is not None
+    is_first_larger = relation.signs == (">",)
+    return second if is_first_larger == asks_for_smaller else first
+
+
+def _from_last_name(relation: Relation) -> tuple[list[str], list[str]]:
+    """The signs and sides of a relation, `x = 5` of `y = x = 5`."""
+    signs = list(relation.signs)
+    sides = list(relation.sides)
+    while len(sides) > 2 and signs[0] == "=" and is_variable(sides[0]) and is_variable(sides[1]):
+        del signs[0], sides[0]
+    return signs, sides
+
+
+def _has_no_value(side: str, question: str) -> bool:
+    """Whether a side only says whose value follows: a name, or a term of the question."""
+    if is_left_side(side):
+        return True
+    return bool(question) and key(side).lower() in key(question)  # "x^2 + y^2 = 25"
+
+
+def _turned(relation: Relation) -> Relation:
+    """`5 = x` as `x = 5`."""
+    first = relation.sides[0]
+    last = relation.sides[-1]
+    if relation.signs == ("=",) and is_variable(last) and not is_variable(first):
+        return Relation(("=",), (last, first))
+    return relation
+
+
+def _rounds(exact: str, decimal: str, context: Context) -> bool:
+    """Whether `decimal` is `exact` rounded to the digits it shows."""
+    rounded = value(decimal)
+    if not isinstance(rounded, Quantity) or "." not in rounded.written:
+        return False
+    places = len(rounded.written.partition(".")[2])
+    number = value(exact)
+    if isinstance(number, Quantity):
+        return abs(number.value - rounded.value) * 10**places <= 1
+    if not isinstance(number, Expr):
+        return False
+    try:
+        return context.algebra.close(plain(number.text), rounded.value, places)
+    except Unreadable:  # the answer's own text, not the gold
+        return False
+
+
+def _agree(last: str, side: str, context: Context) -> bool:
+    """Whether a side of an answer's own chain has the value that the chain ends in, worked out or
+    not."""
+    last_value = value(last)
+    side_value = value(side)
+    if isinstance(last_value, Quantity) and isinstance(side_value, Quantity):
+        units = {last_value.unit, side_value.unit}
+        if len(units) == 2 and "" not in units:  # 2.5 L = 2500 mL
+            return True
+    try:
+        if isinstance(last_value, InBase) or isinstance(side_value, InBase):  # 777_8 = 511
+            number = _number(last_value)
+            return number is not None and number == _number(side_value)
+        if context.same(last_value, side_value):
+            return True
+        texts = (_text(last_value), _text(side_value))
+        return all(texts) and same_texts(*texts, context, worked_out=False)
+    except (Unreadable, ValueError):  # the answer's own text, not the gold
+        return False
+
+
+def _number(typed: Value) -> object:
+    """The number that a value is, None where it is none. Raises ValueError for a fraction in a
+    base."""
+    if isinstance(typed, InBase):
+        return int(typed.digits, typed.base)
+    return getattr(typed, "value", None)
+
+
+def _text(typed: Value) -> str:
+    """The text of a number, an expression or words, "" for any other value."""
+    if isinstance(typed, Quantity):
+        return typed.written
+    return typed.text if isinstance(typed, Expr | Words) else ""

@@ -1,0 +1,254 @@
+"""The rules that compare two single values: numbers, expressions, numbers in a base, and words."""
+
+import re
+from fractions import Fraction
+
+from rewards.verifier.arithmetic import far_apart, functions, of_primes
+from rewards.verifier.context import Context
+from rewards.verifier.notation import PARTS, SCALES, base_named, key, plain
+from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
+from rewards.verifier.units import AMOUNTS, another_was_asked, size
+from rewards.verifier.value import Expr, InBase, Quantity, Words
+
+UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
+_DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")
+_GREEK = re.compile(r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma)(?![a-zA-Z])")
+_DAYS = re.compile(
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:septem|octo|novem|decem)ber|january|february|august"
+)
+_ASKS_FOR_A_SHARE = re.compile(
+    r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b"
+)
+_ASKS_FOR_A_SIZE = re.compile(r"\b(?:size|dimensions?|shape)\b")  # of a matrix, or a rectangle
+_ASKS_FOR_PRIMES = re.compile(r"prime factor|factor[^.?]* primes?\b")
+_CENTS = {"$": 100, "¢": 1}
+
+
+def quantities(gold: Quantity, answer: Quantity, context: Context) -> bool:
+    """Numbers are equal exactly; the question settles percent signs, "quarters" and "how many
+    million"."""
+    for decide in (_by_place, _by_unit, _by_part_or_scale):
+        verdict = decide(gold, answer, context.question)
+        if verdict is not None:
+            return verdict
+    return _by_percent(gold, answer, context.question)
+
+
+def _by_place(gold: Quantity, answer: Quantity, question: str) -> bool | None:
+    """The verdict on an answer such as "3rd" or "third place"; None where the numbers decide."""
+    if answer.unit not in ("ordinal", "place"):
+        return None
+    if answer.unit == "ordinal" and gold.unit != "ordinal" and not question:
+        return False  # "3rd" for 3 answers a question, such as "In which place?"
+    if question and gold.written.lower() in PARTS and gold.value == Fraction(1, answer.value or 1):
+        return not _ASKS_FOR_A_SHARE.search(question)  # a gold "third"
+    return None
+
+
+def _by_unit(gold: Quantity, answer: Quantity, question: str) -> bool | None:
+    """The verdict on two different units; None where the units agree."""
+    units = (gold.unit, answer.unit)
+    if set(units) == _CENTS.keys() and question and not another_was_asked(answer.unit, question):
+        return gold.value * _CENTS[gold.unit] == answer.value * _CENTS[answer.unit]
+    is_same = _is_same_unit(*units) or "ordinal" in units
+    has_two_units = gold.unit and answer.unit and units != ("£", "lb")  # "5 pounds"
+    is_convertible = has_two_units and not is_same and question
+    if is_convertible and not another_was_asked(answer.unit, question):
+        gold_size = size(gold.unit)
+        answer_size = size(answer.unit)
+        if gold_size and answer_size and gold_size[0] == answer_size[0]:  # 750 cm for 7.5 m
+            return gold.value * gold_size[1] == answer.value * answer_size[1]
+    residue = re.fullmatch(r"mod (\d+)", answer.unit)
+    if residue:
+        asks_for_it = re.search(rf"(?:by|mod|modulo) \$?{residue[1]}\b", question) is not None
+        return (is_same or asks_for_it) and gold.value == answer.value
+    if not is_same and (has_two_units or "mod" in (gold.unit[:3], answer.unit[:3])):
+        return False
+    return None
+
+
+def _is_same_unit(gold: str, answer: str) -> bool:
+    """Whether two units are the same; "square units" are any squares."""
+    if gold == answer:
+        return True
+    unnamed = re.sub(r"^\w+", "unit", gold)
+    is_same_power = unnamed == re.sub(r"^\w+", "unit", answer) and "^" in unnamed
+    return is_same_power and unnamed in (gold, answer)
+
+
+def _by_part_or_scale(gold: Quantity, answer: Quantity, question: str) -> bool | None:
+    """The verdict on "a fifth", "3 quarters" or "2 million"; None on any other number."""
+    part = answer.value
+    is_part = part.numerator == 1 and part.denominator > 1 and part.denominator == gold.value
+    if is_part and re.fullmatch("[a-z]+(?:rd|th)", answer.written.lower()):
+        # "fifth", where the question asks for no share
+        return bool(question) and not _ASKS_FOR_A_SHARE.search(question)
+    if _is_amount(gold, answer, question):
+        is_bare = not gold.unit and not gold.percent
+        return is_bare and gold.value == answer.value * AMOUNTS[answer.unit]
+    scale = next((scale for scale in SCALES if answer.written.endswith(scale)), None)
+    if scale and f"how many {scale}" in question and gold.value == answer.value / SCALES[scale]:
+        return gold.percent == answer.percent
+    return None
+
+
+def _by_percent(gold: Quantity, answer: Quantity, question: str) -> bool:
+    """The verdict on two numbers of which one may have a percent sign."""
+    if gold.percent == answer.percent:
+        return gold.value == answer.value
+    if gold.unit or answer.unit:
+        return False
+    asks_for_percent = PERCENT.is_in(question.replace("\\%", "percent").replace("%", "percent"))
+    if answer.percent and asks_for_percent:
+        return gold.value == answer.value
+    percent = gold.value if gold.percent else answer.value
+    share = answer.value if gold.percent else gold.value
+    if share.denominator > 1 and percent == share * 100:
+        return True
+    if gold.percent:
+        return gold.value == answer.value
+    # Without the question: a gold up to 1 may be a share, of which so many percent are another
+    # number.
+    return not question and gold.value == answer.value and gold.value > 1
+
+
+def _is_amount(gold: Quantity | Expr, answer: Quantity | Expr, question: str) -> bool:
+    """Whether the "quarters" of an answer are parts, where neither gold nor question has them as
+    things."""
+    is_only_in_answer = answer.unit in AMOUNTS and answer.unit != gold.unit
+    return is_only_in_answer and f"how many {answer.unit}s" not in question
+
+
+def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
+    """Expressions, or an expression and the number it may come to."""
+    question = context.question
+    if gold.unit and answer.unit and gold.unit != answer.unit:
+        return False
+    is_in_degrees = answer.unit.startswith("deg") and not gold.unit and r"\pi" in gold.text
+    if is_in_degrees or _is_amount(gold, answer, question):
+        return False
+    if r"\times" in gold.text and _ASKS_FOR_A_SIZE.search(question):
+        return _same_sizes(gold, answer, question)
+    if isinstance(answer, Quantity):
+        fraction = rf"\frac{{{answer.value.numerator}}}{{{answer.value.denominator}}}"
+        return not answer.percent and same_texts(gold.text, fraction, context)
+    texts = (gold.text, answer.text)
+    if BASE.is_in(question) and all(map(_DIGITS.fullmatch, texts)):
+        return gold.text == answer.text.upper()  # FE is not E times F
+    colons = [text.count(":") for text in texts]
+    if min(colons) > 0 or max(colons) > 1:
+        return _in_proportion(gold.text.split(":"), answer.text.split(":"), context)
+    expected = plain(gold.text)
+    written = plain(answer.text)
+    if "in terms of" in question and functions(written) - functions(expected):
+        return False
+    if _ASKS_FOR_PRIMES.search(question) and not of_primes(written):
+        return False
+    return same_texts(*texts, context)
+
+
+def _same_sizes(gold: Expr, answer: Expr | Quantity, question: str) -> bool:
+    r"""Whether `2 \times 3` has the same numbers, in the same order for a matrix."""
+    if isinstance(answer, Quantity):
+        return key(gold.text) == key(answer.written)
+    if "matri" in question:
+        return key(gold.text) == key(answer.text)
+    return sorted(key(gold.text).split(r"\times")) == sorted(key(answer.text).split(r"\times"))
+
+
+def _in_proportion(golds: list[str], answers: list[str], context: Context) -> bool:
+    r"""Whether the terms of `1:\sqrt{3}:2` are in the same proportion as the gold's."""
+    if len(golds) != len(answers):
+        return False
+    for gold, answer in zip(golds, answers, strict=True):
+        gold_product = plain(rf"({gold})\cdot({answers[0]})")
+        answer_product = plain(rf"({answer})\cdot({golds[0]})")
+        if not context.algebra.equal(gold_product, answer_product, False):
+            return False
+    return True
+
+
+def same_texts(gold: str, answer: str, context: Context, worked_out: bool = True) -> bool:
+    """Whether two expressions are equal, by their spelling or else by algebra; with `worked_out`,
+    the answer may leave no arithmetic that the gold does not leave."""
+    if key(gold) == key(answer):
+        return True
+    if UNREAD.search(gold) or UNREAD.search(answer):
+        return False
+    is_infinite = {gold, answer} & {r"\infty", r"-\infty"}
+    are_letters = len(gold) == 1 and len(answer) == 1
+    if are_letters or is_infinite or variables(gold) != variables(answer):
+        return False
+    expected = plain(gold)
+    written = plain(answer)
+    return not far_apart(expected, written) and context.algebra.equal(expected, written, worked_out)
+
+
+def variables(text: str) -> set[str]:
+    """The letters of an expression, but for those of commands and for e, i and d."""
+    spelled = plain(text)
+    letters = set(re.findall(r"[A-Za-z]", re.sub(r"\\[a-zA-Z]+", " ", spelled)))
+    letters.update(_GREEK.findall(spelled))
+    return letters - {"e", "i", "d"}
+
+
+def numbers_in_base(
+    gold: InBase | Quantity | Expr, answer: InBase | Quantity | Expr, context: Context
+) -> bool:
+    """A number in a base against its digits; the base may be dropped where the gold or the question
+    names it."""
+    with_base = gold if isinstance(gold, InBase) else answer
+    bare = answer if with_base is gold else gold
+    if isinstance(bare, InBase):
+        return False
+    if isinstance(bare, Quantity) and (bare.unit or bare.percent):
+        return False
+    # Ten is the base of every question that names none.
+    question = context.question
+    is_ten = with_base.base == 10 and not BASE.is_in(question)
+    if with_base is not gold and not is_ten and not _asks_for_base(with_base.base, question):
+        return False
+    digits = bare.written if isinstance(bare, Quantity) else bare.text
+    return digits.replace(" ", "").lstrip("0") == with_base.digits
+
+
+def _asks_for_base(base: int, question: str) -> bool:
+    """Whether the question names a base, and it is this one."""
+    if not BASE.is_in(question):
+        return False
+    names = [next(filter(None, groups)) for groups in INTO_BASE.regex.findall(question)]
+    return not names or base_named(names[-1]) in (None, base)
+
+
+def words(gold: Words | Expr, answer: Words | Expr, context: Context) -> bool:
+    """Words are equal without case, punctuation, articles and "it is"."""
+    # The letters alone do not tell -\infty from \infty, and a - b not from ab.
+    for side in (gold, answer):
+        if isinstance(side, Expr) and re.search(r"[-+*/^_=<>|!']", side.text):
+            return False
+    expected = _bare_words(gold.text)
+    written = _bare_words(answer.text)
+    short, long = sorted((expected, written), key=len)
+    if short and long.startswith(f"{short} ") and isinstance(answer, Words):
+        # "an odd function" for "odd", or the other way round
+        added = {word.removesuffix("s") for word in long.removeprefix(short).split()}
+        in_question = {word.removesuffix("s") for word in re.findall(r"\w+", context.question)}
+        return added - {"angled"} <= in_question - {"or", "and", "nor", "not"}
+    if len(written) > 2 and expected.startswith(written) and _DAYS.fullmatch(expected):  # Fri
+        return True
+    if len(short) > 6:
+        expected = _without_ending(expected)
+        written = _without_ending(written)
+    return bool(expected) and expected.removesuffix("s") == written.removesuffix("s")
+
+
+def _bare_words(text: str) -> str:
+    """`text` in lower case, without punctuation, and without "it is" and an article before it."""
+    text = re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", text)).casefold().strip()
+    opening = r"^(?:(?:it|the \w+|there) (?:is|are|will be) )?(?:(?:a|an|the|on|in) )?"
+    return re.sub(opening, "", text)
+
+
+def _without_ending(text: str) -> str:
+    """The stem that "diverges" and "divergent" share."""
+    return re.sub(r"(?<=\w{6})(?:es?|ent|ing)$", "", text)
