@@ -19,7 +19,6 @@ FILES = [
 LONGEST = 500  # lines of a file
 # These are longer. Each may become shorter and leave this table, and none may grow.
 LONGER = {
-    "rewards/verifier/equal.py": 606,
     "rewards/verifier/notation.py": 516,
     "rewards/verifier/value.py": 589,
     "schema/meaning.py": 578,

@@ -10,43 +10,29 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, prod
+from math import prod
 from types import SimpleNamespace
 
-from rewards.verifier.arithmetic import factors, holds_a_sum, is_sum, squared
 from rewards.verifier.compare import compare
 from rewards.verifier.context import Algebra, Unreadable
 from rewards.verifier.languages import spoken_number
-from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, number, plain
-from rewards.verifier.phrases import (
-    EXPANDED,
-    FACTORED,
-    INTERVAL,
-    LOWEST_TERMS,
-    OPPOSITES,
-    PERCENT,
-    SIMPLIFIED,
-    VALUE,
-    Phrase,
-    hedge,
-)
+from rewards.verifier.notation import NUMBER, depths, key, number, plain
+from rewards.verifier.objections import form, objection, opposite_way
+from rewards.verifier.options import choice
+from rewards.verifier.phrases import VALUE, hedge
 from rewards.verifier.readings import LABELLED, readings, simplify_gold
-from rewards.verifier.units import another_was_asked, change, known, turned_round
+from rewards.verifier.units import change, known
 from rewards.verifier.value import (
-    Clock,
     Expr,
-    InBase,
     Interval,
     List,
     Quantity,
-    Ratio,
     Relation,
     Set,
     Tuple,
     Union,
     Value,
     Words,
-    is_name,
     trimmed,
     value,
 )
@@ -59,8 +45,8 @@ _MAX_GOLD_READ = 120  # characters of a gold whose answers are read a second tim
 _OTHER_NUMBER = "not equal to the gold, as whole numbers"  # no second reading can change that
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
-_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
-_WHOLE_AS_MATHS = re.compile(r"(-?\d{1,18})|\$(-?\d{1,18})\$", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_INTEGER_AS_MATHS = re.compile(r"(-?\d{1,18})|\$(-?\d{1,18})\$", re.ASCII)
 _YES_OR_NO = re.compile(
     r"(?i)(yes|no)[,.;:]? (?:it|they|he|she|we|you|there|this|that) "
     r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can)"
@@ -70,16 +56,11 @@ _YES_OR_NO = re.compile(
 # "No, 91 is not prime"
 _NOT = re.compile(r"(?i)^(\W*(?:text\{)?no[,.;:] [^?]*?)(?: not\b|n['’]t\b)")
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
-_CHOICE = re.compile(
-    r"(?i:(?:the )?(?:(?:correct |right )?(?:option|choice|answer)(?: is)?:?\s*)*)(?:\\text\{\s*)?"
-    r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|,(?!\s*[A-Za-z](?![a-z]))|$))\s*\}?\s*[.:,]?\s*(.*)"
+_LARGE_FACTORIAL = re.compile(
+    r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!|(?:\\binom|choose).*\d{4}|\d{4}.*choose"
 )
-_LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
-_ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
-_OPTION = re.compile(
-    r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)[^\S\n]*([A-J])\s*[.):]\s|(?<!\S)([A-J])\)\s"
-)
-_NUMBER_ASKED = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")
+
+Judgement = tuple[bool | None, str]  # right or not (None: cannot be judged), and the reason
 
 
 class NeedsAlgebra(Exception):
@@ -94,9 +75,7 @@ def _undecided(*texts: object) -> bool:
 _NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided, close=_undecided)
 
 
-def compare_by_algebra(
-    gold: str, answers: list[str], question: str | None
-) -> tuple[bool | None, str]:
+def compare_by_algebra(gold: str, answers: list[str], question: str | None) -> Judgement:
     """`compare_answers`, in a worker process."""
     from rewards.verifier import algebra
 
@@ -108,9 +87,12 @@ def compare_by_algebra(
 
 def compare_answers(
     gold: str, answers: Sequence[str], question: str | None, algebra: Algebra = _NO_ALGEBRA
-) -> tuple[bool | None, str]:
-    """(right, reason) for the `answers` of a response: each must be right, or all together a gold
-    of several values."""
+) -> Judgement:
+    """(right, reason) for the `answers` of a response: every one must be right, or all together a
+    gold of several values.
+
+    Raises `NeedsAlgebra` without an `algebra`, and `Unreadable` with one.
+    """
     if max(map(len, answers)) > _MAX_LENGTH:
         return False, "too long for an answer"
     if len(gold) > _MAX_LENGTH:
@@ -119,145 +101,174 @@ def compare_answers(
         return _compare_one(gold, answers[0], question, algebra)
     if LABELLED.match(gold) and not LABELLED.match(answers[0]):
         return _compare_one(gold, f"({'; '.join(answers)})", question, algebra)
-    different = {key(a): a for a in reversed(answers)}
-    if len(different) > _MAX_ANSWERS:
+    distinct = {key(answer): answer for answer in reversed(answers)}
+    if len(distinct) > _MAX_ANSWERS:
         return False, "several different answers"
-    several = (
-        List
-        | Set
-        | Union
-        | (Interval | Tuple if all("=" in answer for answer in answers) else Union)
-    )
-    if len(different) > 1 and _too_large(gold) is None and isinstance(value(gold), several):
-        return _as_written(
-            gold, ("; " if "," in answers[0] else ", ").join(answers), question, algebra
-        )
-    verdicts = [_compare_one(gold, a, question, algebra) for a in different.values()]
-    wrong = next((v for v in verdicts if not v[0]), None)
-    if wrong and len(different) > 1:
+    if len(distinct) > 1 and _holds_several(gold, answers):
+        separator = "; " if "," in answers[0] else ", "
+        return _as_written(gold, separator.join(answers), question, algebra)
+    verdicts = [_compare_one(gold, answer, question, algebra) for answer in distinct.values()]
+    if len(distinct) > 1 and not all(right for right, _ in verdicts):
         return False, "several different answers"
-    return wrong or verdicts[0]
+    return verdicts[0]
 
 
-def _compare_one(
-    gold: str, answer: str, question: str | None, algebra: Algebra
-) -> tuple[bool | None, str]:
+def _holds_several(gold: str, answers: Sequence[str]) -> bool:
+    """Whether several answers may be the values of one gold."""
+    types = List | Set | Union
+    if all("=" in answer for answer in answers):
+        types |= Interval | Tuple
+    return _too_large(gold) is None and isinstance(value(gold), types)
+
+
+def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
     """The verdict on the answer as it is written, or as its question says how to read it."""
     verdict = _as_written(gold, answer, question, algebra)
     if verdict[0] is not False or len(gold) > _MAX_GOLD_READ or verdict[1] == _OTHER_NUMBER:
         return verdict
-    if question and _other_way(answer, gold, question):
+    if question and opposite_way(answer, gold, question):
         return verdict
     for reading in readings(value(gold), answer, question or ""):
-        with contextlib.suppress(
-            Unreadable
-        ):  # a gold for which no reading can be right, and the verdict stands
+        # Where the gold is unreadable in one reading, the verdict stands.
+        with contextlib.suppress(Unreadable):
             right, reason = _as_written(gold, reading, question, algebra)
             if right:
                 return True, f"{reason}; read as {reading}"
-    if question and (simpler := simplify_gold(gold, question)):
-        return _compare_one(simpler, answer, question, algebra)
-    return verdict
+    simpler = simplify_gold(gold, question) if question else None
+    return _compare_one(simpler, answer, question, algebra) if simpler else verdict
 
 
-def _as_written(
-    gold: str, answer: str, question: str | None, algebra: Algebra
-) -> tuple[bool | None, str]:
-    if _WHOLE.fullmatch(gold) and (
-        whole := _WHOLE_AS_MATHS.fullmatch(answer)
-    ):  # by far the most frequent case
-        right = int(gold) == int(whole[1] or whole[2])
+def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
+    verdict = _by_spelling(gold, answer)
+    if verdict is not None:
+        return verdict
+    if trimmed(plain(gold)).casefold() == "no":
+        doubt = hedge(_NOT.sub(r"\1", answer))
+    else:
+        doubt = hedge(answer)
+    if doubt and not hedge(gold):
+        return False, doubt
+    spoken = spoken_number(answer, question)
+    if spoken is not None and isinstance(expected := value(gold), Quantity | Relation):
+        has_unit = isinstance(expected, Quantity) and known(expected.unit)
+        if spoken.objection or (spoken.unit_unknown and has_unit):
+            return False, spoken.objection or "another unit than the gold's"
+        answer = spoken.answer
+    refusal = _refusal(gold, answer)
+    if refusal is not None:
+        return refusal
+    if algebra is _NO_ALGEBRA and question and len(question) > _MAX_QUESTION:
+        raise NeedsAlgebra  # a worker is ended when it takes too long
+    verdict = choice(gold, answer, question, algebra)
+    if verdict is not None:
+        return verdict
+    verdict = _by_first_word(value(gold), answer, question)
+    return verdict or _by_value(gold, answer, question, algebra)
+
+
+def _by_spelling(gold: str, answer: str) -> Judgement | None:
+    """The verdict that the spelling or two numbers allow; None where they do not decide."""
+    integer = _INTEGER.fullmatch(gold) and _INTEGER_AS_MATHS.fullmatch(answer)
+    if integer:  # by far the most frequent case
+        right = int(gold) == int(integer[1] or integer[2])
         return right, "equal, as whole numbers" if right else _OTHER_NUMBER
     if not answer.strip():
         return False, "empty answer"
     if answer in (gold, f"${gold}$") or key(gold) == key(answer):
         return True, "spelled like the gold"
-    numbers = [
-        number(text) if NUMBER.fullmatch(text := plain(each)) else None for each in (gold, answer)
-    ]
-    if numbers[0] != numbers[1] and None not in numbers:
+    numbers = [_written_number(gold), _written_number(answer)]
+    if None not in numbers and numbers[0] != numbers[1]:
         return False, "not equal to the gold, as numbers"
-    if (said := _YES_OR_NO.fullmatch(trimmed(plain(answer)))) and trimmed(
-        plain(gold)
-    ).casefold() == said[1].lower():
-        return (said[2] is not None) == (
-            said[1].lower() == "no"
-        ), "the first word"  # "no, they can't" is no denial
-    denied = _NOT.sub(r"\1", answer) if trimmed(plain(gold)).casefold() == "no" else answer
-    if (doubt := hedge(denied)) and not hedge(gold):
-        return False, doubt
-    if (told := spoken_number(answer, question)) is not None and isinstance(
-        g := value(gold), Quantity | Relation
-    ):
-        if told.objection or (told.unit_unknown and isinstance(g, Quantity) and known(g.unit)):
-            return False, told.objection or "another unit than the gold's"
-        answer = told.answer
-    if (refusal := _too_large(answer)) is not None:
+    clause = _YES_OR_NO.fullmatch(trimmed(plain(answer)))
+    if clause and trimmed(plain(gold)).casefold() == clause[1].lower():
+        is_negated = clause[2] is not None  # "no, they can't" is no denial
+        return is_negated == (clause[1].lower() == "no"), "the first word"
+    return None
+
+
+def _written_number(text: str) -> Fraction | None:
+    spelled = plain(text)
+    return number(spelled) if NUMBER.fullmatch(spelled) else None
+
+
+def _refusal(gold: str, answer: str) -> Judgement | None:
+    """The verdict on what is not given to the algebra; None for the rest."""
+    refusal = _too_large(answer)
+    if refusal is not None:
         return False, refusal
-    if (sign := _UNWORKED.search(answer)) and sign[0] not in gold:
+    sign = _UNWORKED.search(answer)
+    if sign and sign[0] not in gold:
         return False, "left unevaluated"
     if _too_large(gold) is not None:
         return None, "the gold is beyond the limits of the algebra"
-    if algebra is _NO_ALGEBRA and question and len(question) > _MAX_QUESTION:
-        raise NeedsAlgebra  # a worker is ended when it takes too long
-    if (chosen := choice(gold, answer, question, algebra)) is not None:
-        return chosen
-    g, a = value(gold), value(answer)
-    if (
-        isinstance(g, Words)
-        and re.search(r"(?i)\btrue or false\b", question or "")
-        and answer.strip(" .$") in ("T", "F")
-    ):
-        return g.text[0] == answer.strip(" .$").lower(), "true or false, by its letter"
-    if g in (Words("yes"), Words("no")) and (
-        said := re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())
-    ):
-        opposite = "no" if said[1].lower() == "yes" else "yes"
-        return (
-            g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer),
-            "the first word",
-        )
-    ranges = type(g) is type(a) is not Quantity and form(g, gold) == form(a, answer) == "inequality"
-    if ranges and _letters(gold) != _letters(answer):
+    return None
+
+
+def _by_first_word(expected: Value, answer: str, question: str | None) -> Judgement | None:
+    """The verdict on "T" for "true", and on "Yes, …" for "yes"; None for any other answer."""
+    if not isinstance(expected, Words):
+        return None
+    letter = answer.strip(" .$")
+    if letter in ("T", "F") and re.search(r"(?i)\btrue or false\b", question or ""):
+        return expected.text[0] == letter.lower(), "true or false, by its letter"
+    opening = re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())
+    if not opening or expected.text not in ("yes", "no"):
+        return None
+    word = opening[1].lower()
+    opposite = "no" if word == "yes" else "yes"
+    contradicts = re.search(rf"(?i)\b{opposite}\b", answer)
+    return expected.text == word and not contradicts, "the first word"
+
+
+def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
+    """The verdict by the types of gold and answer, and by what the question has against it."""
+    expected = value(gold)
+    typed = value(answer)
+    if _are_inequalities(expected, typed, gold, answer) and _letters(gold) != _letters(answer):
         return False, "about another variable"
+    counted = None
     try:
-        counted = _counted(g, gold, answer, question, algebra)
-        right, reason = counted or compare(g, a, question, algebra)
+        counted = _by_counting(expected, gold, answer, question, algebra)
+        right, reason = counted or compare(expected, typed, question, algebra)
     except NeedsAlgebra:
         right = None
     # Most wrong answers need no other reason, and it would take most of their time.
-    asked = right is not False or answer in (question or "")
-    if asked and (objected := objection(g, a, gold, answer, question)):
-        return False, objected
+    if right is not False or answer in (question or ""):
+        objected = objection(expected, typed, gold, answer, question)
+        if objected:
+            return False, objected
     if right is None:
         raise NeedsAlgebra
-    if right or counted or not isinstance(g, Quantity | Expr) or isinstance(a, Quantity):
+    if right or counted or not isinstance(expected, Quantity | Expr) or isinstance(typed, Quantity):
         return right, reason
     changed = change(plain(answer))  # why "5 or 6" or "about 5" was not read as a number
     return False, f"not equal to the gold: {changed}" if changed else reason
 
 
+def _are_inequalities(expected: Value, typed: Value, gold: str, answer: str) -> bool:
+    if type(expected) is not type(typed) or isinstance(typed, Quantity):
+        return False
+    return form(expected, gold) == "inequality" and form(typed, answer) == "inequality"
+
+
 @lru_cache(maxsize=16384)
 def _too_large(text: str) -> str | None:
     """Why `text` is not given to the algebra: nesting or powers that would keep it busy."""
-    if sum(map(text.count, "([{")) > _MAX_DEPTH < max(depths(text)):
+    if sum(map(text.count, "([{")) > _MAX_DEPTH and max(depths(text)) > _MAX_DEPTH:
         return f"nested deeper than {_MAX_DEPTH}"
     spelled = plain(text)
     exponents = re.findall(r"\^\s*\{?\s*[+-]?\s*(\d+)", spelled)
     if any(len(digits) > 4 for digits in exponents):
         return f"an exponent above {_MAX_EXPONENT}"
-    if prod(int(digits) for digits in exponents if len(digits) > 2) > _MAX_EXPONENT**2 or _tower(
-        spelled
-    ):
+    product = prod(int(digits) for digits in exponents if len(digits) > 2)
+    if product > _MAX_EXPONENT**2 or _has_tower(spelled):
         return "a tower of powers"
-    if re.search(
-        r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!|(?:\\binom|choose).*\d{4}|\d{4}.*choose", spelled
-    ):
+    if _LARGE_FACTORIAL.search(spelled):
         return "a factorial of a large number"
     return None
 
 
-def _tower(text: str) -> bool:
+def _has_tower(text: str) -> bool:
     r"""Whether a number is raised to a power of numbers, `9^{9^9}`, or exponents are nested more
     than two deep."""
     if re.search(r"\d\s*\^\s*\{?\s*\d+\s*\^", text):
@@ -281,7 +292,7 @@ _CHOSEN = re.compile(  # C(10,3), {}_{10}C_3, 10C3, C_{10}^3, 10 choose 3
 )
 _COUNTING = re.compile(r"\\binom|\d\s*\)?!")
 # where ways are counted
-_COUNTING_TOO = re.compile(
+_COUNTING_WAYS = re.compile(
     _COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d|\d\s*\\(?:cdot|times)(?![a-z])"
 )
 _POWER = re.compile(_COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d")
@@ -296,7 +307,7 @@ _WAYS = re.compile(
 )
 # What may be left unevaluated, by what the question asks for.
 _LEFT_AS_IT_IS = [
-    (_WAYS, _COUNTING_TOO),
+    (_WAYS, _COUNTING_WAYS),
     (re.compile("probability|chance"), _CHANCE),
     (_HOW_MANY, _POWER),
 ]
@@ -305,303 +316,56 @@ _LEFT_AS_IT_IS = [
 def _with_binomials(text: str) -> str:
     r"""Every notation of a binomial as `\binom{n}{k}`, and one of k in order out of n as
     `\frac{n!}{(n-k)!}`."""
-
-    def spelled(match: re.Match) -> str:
-        ordered = "P" in match.groups()
-        n, k = (part for part in match.groups() if part and part not in ("C", "P"))
-        if ordered and n.isdigit() and k.isdigit() and int(k) <= int(n):
-            return rf"\frac{{{n}!}}{{{int(n) - int(k)}!}}"
-        return match[0] if ordered else rf"\binom{{{n}}}{{{k}}}"
-
-    return _CHOSEN.sub(spelled, re.sub(r"\\text\{([^{}]*)\}", r"\1", plain(text)))
+    return _CHOSEN.sub(_as_binomial, re.sub(r"\\text\{([^{}]*)\}", r"\1", plain(text)))
 
 
-def _counted(
-    g: Value, gold: str, answer: str, question: str | None, algebra: Algebra
+def _as_binomial(match: re.Match) -> str:
+    n, k = (part for part in match.groups() if part and part not in ("C", "P"))
+    if "P" not in match.groups():
+        return rf"\binom{{{n}}}{{{k}}}"
+    if n.isdigit() and k.isdigit() and int(k) <= int(n):
+        return rf"\frac{{{n}!}}{{{int(n) - int(k)}!}}"
+    return match[0]
+
+
+def _by_counting(
+    expected: Value, gold: str, answer: str, question: str | None, algebra: Algebra
 ) -> tuple[bool, str] | None:
     """The verdict on an answer left as binomials and factorials; None for any other, and where it
     has to be worked out: the question asks for a value, or has such a sign itself."""
-    if (
-        not isinstance(g, Quantity | Expr)
-        or isinstance(value(answer), Quantity)
-        or not question
-        or len(answer) > 90
-        or not re.search(r"!|binom|choose|[CP]|\d[^^\d]*[\^c]", plain(answer))
-        or (isinstance(g, Quantity) and g.percent)
-    ):
+    if not question or not isinstance(expected, Quantity | Expr) or not _may_count(answer):
         return None
-    spelled, wanted = _with_binomials(answer), _with_binomials(gold)
+    if isinstance(expected, Quantity) and expected.percent:
+        return None
     # "N = 6!", "2^{10} subsets"
-    spelled = re.sub(r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled)
+    names = r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$"
+    spelled = re.sub(names, "", _with_binomials(answer))
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
-    asked = question.lower()
-    counting = next((signs for asks, signs in _LEFT_AS_IT_IS if asks.search(asked)), _COUNTING)
-    if (
-        not counting.search(spelled)
-        or re.search(r"[=<>,]|!\s*!|\bor\b", outside)
-        or _too_large(spelled)
-    ):
+    request = question.lower()
+    counting = next((signs for asks, signs in _LEFT_AS_IT_IS if asks.search(request)), _COUNTING)
+    if not counting.search(spelled) or re.search(r"[=<>,]|!\s*!|\bor\b", outside):
         return None
-    asked = counting.search(_with_binomials(question)) or VALUE.is_in(question.lower())
-    if asked and not counting.search(wanted):
+    if _too_large(spelled):
         return None
-    if isinstance(g, Quantity):
-        wanted = rf"\frac{{{g.value.numerator}}}{{{g.value.denominator}}}"
-    right = algebra.equal(wanted, spelled, False)
-    return (
-        right,
-        "equal, as numbers of ways" if right else "not equal to the gold, as numbers of ways",
-    )
+    wanted = _with_binomials(gold)
+    asks_for_value = counting.search(_with_binomials(question)) or VALUE.is_in(request)
+    if asks_for_value and not counting.search(wanted):
+        return None
+    if isinstance(expected, Quantity):
+        wanted = rf"\frac{{{expected.value.numerator}}}{{{expected.value.denominator}}}"
+    if algebra.equal(wanted, spelled, False):
+        return True, "equal, as numbers of ways"
+    return False, "not equal to the gold, as numbers of ways"
+
+
+def _may_count(answer: str) -> bool:
+    """Whether a short answer has the signs of counting, and is no number yet."""
+    if isinstance(value(answer), Quantity) or len(answer) > 90:
+        return False
+    return re.search(r"!|binom|choose|[CP]|\d[^^\d]*[\^c]", plain(answer)) is not None
 
 
 def _letters(text: str) -> set[str]:
     """The variables of an inequality: letters that stand alone."""
-    return set(
-        re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", plain(text).replace(r"\mathbb{R}", ""))
-    )
-
-
-# ---- multiple choice: the letter of an option, or the text of one that the question lists
-
-
-def choice(
-    gold: str, answer: str, question: str | None, algebra: Algebra
-) -> tuple[bool | None, str] | None:
-    """The verdict where the gold is the letter of an option, or the answer is one and the question
-    lists options."""
-    if named := re.fullmatch(r"(?:\\text\{)?([A-Z]?[a-z]{3,}) ([A-J])\}?", gold):  # B of "Shop B"
-        gold = (
-            named[2] if question and f"{named[1]} {named[2]}".lower() in question.lower() else gold
-        )
-        answer = re.sub(rf"^(?:\\text\{{)?(?i:{named[1]}) (?=[A-J]\}}?$)", "", answer.strip())
-    answer = re.sub(
-        r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$", "", answer
-    )
-    wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
-    letter = given and (given[1] or given[2]).upper()
-    options = _options(question) if question and (wanted or given) else {}
-    if (
-        wanted
-        and wanted[3]
-        and (g := (wanted[1] or wanted[2])) in options
-        and _alike(options[g], wanted[3], algebra)
-    ):
-        return choice(g, answer, question, algebra)
-    if (
-        wanted and wanted[3] and wanted[2] and given and not given[3] and letter == wanted[2]
-    ):  # C of "C. 14"
-        return True, "the option"
-    if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
-        if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
-            rest = given[3]
-            # Behind the letter stands the option's text, and no other letter where that text is not
-            # known.
-            listed = re.search(
-                r"(?<![A-Za-z])[A-J]\s*[).:]" if g in options else _LETTER, rest
-            ) or _ALSO.match(rest)
-            right = (
-                letter == g
-                and not listed
-                and (not rest or g not in options or _alike(options[g], rest, algebra))
-            )
-            return right, "the option" if right else "another option"
-        if g in options:
-            return _as_text(value(options[g]), value(answer), question, algebra)
-    elif (
-        letter in options and given and (not given[3] or _alike(options[letter], given[3], algebra))
-    ):
-        return _as_text(value(gold), value(options[letter]), question, algebra)
-    return None
-
-
-def _as_text(
-    gold: Value, answer: Value, question: str | None, algebra: Algebra
-) -> tuple[bool, str]:
-    """The verdict where the text of an option stands for its letter."""
-    right, reason = compare(gold, answer, question, algebra)
-    return right, f"the option's text: {reason}"
-
-
-def _alike(option: str, rest: str, algebra: Algebra) -> bool:
-    return key(option) == key(rest) or compare(value(option), value(rest), None, algebra)[0]
-
-
-def _options(question: str) -> dict[str, str]:
-    marks = list(_OPTION.finditer(question))
-    if len(marks) < 2:
-        return {}
-    ends = [m.start() for m in marks[1:]] + [len(question)]
-    return {
-        (m[1] or m[2] or m[3]): question[m.end() : end].strip(" \n$\\~,;")
-        for m, end in zip(marks, ends, strict=True)
-    }
-
-
-# ---- what the question has against an answer: a copy, another form, another unit
-
-
-def objection(g: Value, a: Value, gold: str, answer: str, question: str | None) -> str | None:
-    """What the question has against an answer that may be equal to the gold."""
-    if not question:
-        return None
-    if isinstance(a, Relation) and not isinstance(g, Relation) and set(a.signs) == {"="}:
-        answer = a.sides[-1] if not is_name(a.sides[-1]) else a.sides[0]
-        a = value(answer)
-    if _copied(g, a, gold, answer, question):
-        return "copied from the question"
-    if request := _another_form_was_asked(g, a, gold, answer, question):
-        return f"the question asks for {request.name}"
-    if isinstance(a, Quantity) and isinstance(g, Quantity) and a.unit == "¢" and not g.unit:
-        return (
-            None
-            if re.search(r"\bcents?\b|¢|penn", question.lower())
-            else "cents, of which the question does not speak"
-        )
-    if way := _other_way(answer, gold, question):
-        return f"the other way than the question asks for, {way}"
-    numbers = (Quantity, Expr)
-    if (
-        isinstance(a, numbers)
-        and isinstance(g, numbers)
-        and not g.unit
-        and (another_was_asked(a.unit, question) or turned_round(a.unit, question))
-    ):
-        return "another unit than the question asks for"
-    return None
-
-
-def _other_way(answer: str, gold: str, question: str) -> str | None:
-    """The word by which an answer goes the other way than the question: "a fall of 15" where a rise
-    is asked for."""
-    if not re.search("[a-z]{2}", answer):
-        return None
-    said, asked = (set(re.findall("[a-z]+", text.lower())) for text in (answer, question + gold))
-    for pair in OPPOSITES:
-        for one, other in (pair, pair[::-1]):
-            if (found := said & other) and asked & one and not asked & other:
-                return min(found)
-    return None
-
-
-def _not_reduced(typed: Value) -> bool:
-    """Whether a fraction is written with a common factor."""
-    if form(typed, "") not in ("fraction", "mixed number"):
-        return False
-    numerals = _numerals(typed)  # none in "three quarters"
-    return "." not in typed.written and gcd(*map(int, numerals[-2:])) > 1
-
-
-def _common(ratio: Ratio) -> int:
-    """The common factor of a ratio's terms, 0 where they are not whole."""
-    terms = [term.strip() for term in ratio.terms]
-    return gcd(*map(int, terms)) if all(re.fullmatch("[0-9]+", term) for term in terms) else 0
-
-
-def form(typed: Value, text: str) -> str:
-    """The way an answer is written, where a problem may ask for another: an expression's form is
-    its spelling."""
-    if isinstance(typed, Quantity):
-        return "percent" if typed.percent else _form_of_number(typed.written, typed.value)
-    if isinstance(typed, Expr | Relation | Ratio):
-        return key(text)
-    if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)):
-        return "inequality"
-    return type(typed).__name__ if isinstance(typed, Words | Clock | InBase) else "several values"
-
-
-def _form_of_number(written: str, number: Fraction) -> str:
-    if "/" in written or "frac" in written:
-        return (
-            "mixed number"
-            if len(re.findall(r"\d+(?:\.\d+)?", written.replace(",", ""))) > 2
-            else "fraction"
-        )
-    if re.search(r"10\s*\^|\d[eE]", written):
-        return "power of ten"
-    if any(char.isdigit() for char in written) and re.search(
-        "[a-z]{4}", written.replace("overline", "")
-    ):
-        return "scaled"  # 3.5 million
-    if number.denominator == 1:
-        return "whole number"
-    spoken = re.search("[a-z]", written.replace("overline", ""))
-    return "decimal" if not spoken else "mixed number" if " and " in written else "fraction"
-
-
-def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
-    """Whether `answer` stands in the question in another form than the gold's: the task, not its
-    result."""
-    if isinstance(a, Ratio) and isinstance(g, Ratio):
-        asked = [
-            pair.groups() for pair in re.finditer(r"(\d+)\s*(?::|to)\s*(\d+)", plain(question))
-        ]
-        return a.terms in asked and g.terms != a.terms
-    given, wanted = form(a, answer), form(g, gold)
-    if (
-        given == "percent"
-        and isinstance(g, Quantity)
-        and g.value == a.value
-        and PERCENT.is_in(question.lower())
-    ):
-        return False
-    if (given == "whole number" and wanted not in ("power of ten", "scaled")) or (
-        given == wanted and not _not_reduced(a)
-    ):
-        return False
-    if (it := key(answer)) in (asked := key(question)) and re.search(
-        rf"(?<!\d){re.escape(it)}(?!\d)", asked
-    ):
-        return True
-    if isinstance(a, Quantity) and isinstance(g, Quantity):
-        asked = [value(match.group()) for match in _NUMBER_ASKED.finditer(plain(question))]
-        same = [q for q in asked if isinstance(q, Quantity) and abs(_share(q)) == abs(_share(a))]
-        if given == wanted:  # 6/8 for 3/4
-            return any(_numerals(q) == _numerals(a) for q in same)
-        scaled = given == "power of ten"  # 1.25 × 10^-4 is no copy of 1/8000
-        return any(form(q, "") != wanted and (form(q, "") == given or not scaled) for q in same)
-    if not isinstance(a, Expr) or _flat(answer) == _flat(gold):
-        return False
-    it, asked = _flat(answer), _flat(question)
-    return it in asked and re.search(rf"(?<!\d){re.escape(it)}(?!\d)", asked) is not None
-
-
-def _share(quantity: Quantity) -> Fraction:
-    return quantity.value / 100 if quantity.percent else quantity.value
-
-
-def _numerals(quantity: Quantity) -> list[str]:
-    return re.findall(r"\d+", quantity.written.replace(",", ""))
-
-
-@lru_cache(maxsize=4096)
-def _flat(text: str) -> str:
-    r"""`text` for a search: without brackets and multiplication signs, `\frac{a}{b}` as `a/b`, a
-    power ½ as a root."""
-    text = re.sub(r"\\(?:cdot|times)(?![a-zA-Z])|\*", "", key(text))
-    while (at := text.find(r"\frac{")) >= 0 and (end := closing(text, at + 5)) is not None:
-        text = f"{text[:at]}{text[at + 5 : end + 1]}/{text[end + 1 :]}"
-    return re.sub(r"(?<!\w)(\w+)\^1/2", r"\\sqrt\1", re.sub(r"[(){}]", "", text))
-
-
-def _another_form_was_asked(
-    g: Value, a: Value, gold: str, answer: str, question: str
-) -> Phrase | None:
-    """What was asked for, where `x < 5` is given for (-∞, 5), a sum for a product, 6/8 for 3/4."""
-    if isinstance(g, Ratio) and isinstance(a, Ratio) and LOWEST_TERMS.is_in(question):
-        return LOWEST_TERMS if _common(a) > 1 == _common(g) else None
-    if isinstance(g, Quantity) and isinstance(a, Quantity):
-        return LOWEST_TERMS if _not_reduced(a) and LOWEST_TERMS.is_in(question) else None
-    if INTERVAL.is_in(question):
-        return INTERVAL if form(a, answer) == "inequality" != form(g, gold) else None
-    if not isinstance(g, Expr) or not isinstance(a, Expr):
-        return None
-    if FACTORED.is_in(question):
-        coarse = factors(a.text) < factors(g.text) or is_sum(a.text)
-        return FACTORED if coarse and not is_sum(g.text) else None
-    if SIMPLIFIED.is_in(question) and squared(a.text) and not squared(g.text):
-        return SIMPLIFIED
-    return (
-        EXPANDED
-        if EXPANDED.is_in(question) and holds_a_sum(a.text) and not holds_a_sum(g.text)
-        else None
-    )
+    without_sets = plain(text).replace(r"\mathbb{R}", "")
+    return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", without_sets))

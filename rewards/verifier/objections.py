@@ -1,0 +1,228 @@
+"""What the question has against an answer: that it is copied, or has another form or unit than the
+question asks for."""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd
+
+from rewards.verifier.arithmetic import factors, holds_a_sum, is_sum, squared
+from rewards.verifier.notation import NUMBER, SCALES, closing, key, plain
+from rewards.verifier.phrases import (
+    EXPANDED,
+    FACTORED,
+    INTERVAL,
+    LOWEST_TERMS,
+    OPPOSITES,
+    PERCENT,
+    SIMPLIFIED,
+    Phrase,
+)
+from rewards.verifier.units import another_was_asked, turned_round
+from rewards.verifier.value import (
+    Clock,
+    Expr,
+    InBase,
+    Quantity,
+    Ratio,
+    Relation,
+    Value,
+    Words,
+    is_name,
+    value,
+)
+
+_NUMBER_IN_QUESTION = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")
+
+
+def objection(
+    expected: Value, typed: Value, gold: str, answer: str, question: str | None
+) -> str | None:
+    """What the question has against the answer, `typed` as a value, that may be equal to the gold,
+    `expected` as a value; None where it has nothing against it."""
+    if not question:
+        return None
+    is_equation = isinstance(typed, Relation) and set(typed.signs) == {"="}
+    if is_equation and not isinstance(expected, Relation):
+        answer = typed.sides[0] if is_name(typed.sides[-1]) else typed.sides[-1]
+        typed = value(answer)
+    if _is_copied(expected, typed, gold, answer, question):
+        return "copied from the question"
+    request = _form_missed(expected, typed, gold, answer, question)
+    if request:
+        return f"the question asks for {request.name}"
+    are_quantities = isinstance(typed, Quantity) and isinstance(expected, Quantity)
+    if are_quantities and typed.unit == "¢" and not expected.unit:
+        if re.search(r"\bcents?\b|¢|penn", question.lower()):
+            return None
+        return "cents, of which the question does not speak"
+    way = opposite_way(answer, gold, question)
+    if way:
+        return f"the other way than the question asks for, {way}"
+    if not isinstance(typed, Quantity | Expr) or not isinstance(expected, Quantity | Expr):
+        return None
+    if expected.unit:
+        return None
+    if another_was_asked(typed.unit, question) or turned_round(typed.unit, question):
+        return "another unit than the question asks for"
+    return None
+
+
+def opposite_way(answer: str, gold: str, question: str) -> str | None:
+    """The word by which an answer goes the other way than the question: "a fall of 15" where a rise
+    is asked for."""
+    if not re.search("[a-z]{2}", answer):
+        return None
+    words = set(re.findall("[a-z]+", answer.lower()))
+    expected = set(re.findall("[a-z]+", (question + gold).lower()))
+    for pair in OPPOSITES:
+        for way, opposite in (pair, pair[::-1]):
+            if words & opposite and expected & way and not expected & opposite:
+                return min(words & opposite)
+    return None
+
+
+# ---- the form of an answer
+
+
+def form(typed: Value, text: str) -> str:
+    """The way an answer is written, where a problem may ask for another: an expression's form is
+    its spelling."""
+    if isinstance(typed, Quantity):
+        return "percent" if typed.percent else _form_of_number(typed.written, typed.value)
+    if isinstance(typed, Expr | Relation | Ratio):
+        return key(text)
+    if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)):
+        return "inequality"
+    return type(typed).__name__ if isinstance(typed, Words | Clock | InBase) else "several values"
+
+
+def _form_of_number(written: str, number: Fraction) -> str:
+    if "/" in written or "frac" in written:
+        numerals = re.findall(r"\d+(?:\.\d+)?", written.replace(",", ""))
+        return "mixed number" if len(numerals) > 2 else "fraction"
+    if re.search(r"10\s*\^|\d[eE]", written):
+        return "power of ten"
+    letters = written.replace("overline", "")
+    if re.search("[a-z]{4}", letters) and any(char.isdigit() for char in written):
+        return "scaled"  # 3.5 million
+    if number.denominator == 1:
+        return "whole number"
+    if not re.search("[a-z]", letters):
+        return "decimal"
+    return "mixed number" if " and " in written else "fraction"
+
+
+def _is_reducible(typed: Value) -> bool:
+    """Whether a fraction is written with a common factor."""
+    if form(typed, "") not in ("fraction", "mixed number"):
+        return False
+    numerals = _numerals(typed)  # none in "three quarters"
+    return "." not in typed.written and gcd(*map(int, numerals[-2:])) > 1
+
+
+def _common_factor(ratio: Ratio) -> int:
+    """The common factor of a ratio's terms, 0 where they are no integers."""
+    terms = [term.strip() for term in ratio.terms]
+    if not all(re.fullmatch("[0-9]+", term) for term in terms):
+        return 0
+    return gcd(*map(int, terms))
+
+
+def _form_missed(
+    expected: Value, typed: Value, gold: str, answer: str, question: str
+) -> Phrase | None:
+    """The form asked for that the answer lacks: (-∞, 5) and not `x < 5`, 3/4 and not 6/8."""
+    if isinstance(expected, Ratio) and isinstance(typed, Ratio) and LOWEST_TERMS.is_in(question):
+        is_coarse = _common_factor(typed) > 1 and _common_factor(expected) == 1
+        return LOWEST_TERMS if is_coarse else None
+    if isinstance(expected, Quantity) and isinstance(typed, Quantity):
+        return LOWEST_TERMS if _is_reducible(typed) and LOWEST_TERMS.is_in(question) else None
+    if INTERVAL.is_in(question):
+        is_missed = form(typed, answer) == "inequality" and form(expected, gold) != "inequality"
+        return INTERVAL if is_missed else None
+    if isinstance(expected, Expr) and isinstance(typed, Expr):
+        return _form_of_expression_missed(expected.text, typed.text, question)
+    return None
+
+
+def _form_of_expression_missed(gold: str, answer: str, question: str) -> Phrase | None:
+    if FACTORED.is_in(question):
+        is_coarse = factors(answer) < factors(gold) or is_sum(answer)
+        return FACTORED if is_coarse and not is_sum(gold) else None
+    if SIMPLIFIED.is_in(question) and squared(answer) and not squared(gold):
+        return SIMPLIFIED
+    if EXPANDED.is_in(question) and holds_a_sum(answer) and not holds_a_sum(gold):
+        return EXPANDED
+    return None
+
+
+# ---- a copy of what the question says
+
+
+def _is_copied(expected: Value, typed: Value, gold: str, answer: str, question: str) -> bool:
+    """Whether `answer` stands in the question in another form than the gold's: the task, not its
+    result."""
+    if isinstance(typed, Ratio) and isinstance(expected, Ratio):
+        pairs = re.findall(r"(\d+)\s*(?::|to)\s*(\d+)", plain(question))
+        return typed.terms in pairs and expected.terms != typed.terms
+    answer_form = form(typed, answer)
+    gold_form = form(expected, gold)
+    are_quantities = isinstance(expected, Quantity) and isinstance(typed, Quantity)
+    is_same_percent = answer_form == "percent" and are_quantities and expected.value == typed.value
+    if is_same_percent and PERCENT.is_in(question.lower()):
+        return False
+    if answer_form == "whole number" and gold_form not in ("power of ten", "scaled"):
+        return False
+    if answer_form == gold_form and not _is_reducible(typed):
+        return False
+    if _stands_in(key(answer), key(question)):
+        return True
+    if are_quantities:
+        return _number_stands_in(typed, answer_form, gold_form, question)
+    if not isinstance(typed, Expr) or _flat(answer) == _flat(gold):
+        return False
+    return _stands_in(_flat(answer), _flat(question))
+
+
+def _stands_in(text: str, question: str) -> bool:
+    """Whether `question` has `text`, not as a part of a longer number."""
+    if text not in question:
+        return False
+    return re.search(rf"(?<!\d){re.escape(text)}(?!\d)", question) is not None
+
+
+def _number_stands_in(typed: Quantity, answer_form: str, gold_form: str, question: str) -> bool:
+    """Whether `question` has the number of the answer in another form than the gold's."""
+    for match in _NUMBER_IN_QUESTION.finditer(plain(question)):
+        number = value(match.group())
+        if not isinstance(number, Quantity) or abs(_share(number)) != abs(_share(typed)):
+            continue
+        number_form = form(number, "")
+        if answer_form == gold_form:  # 6/8 for 3/4
+            is_copy = _numerals(number) == _numerals(typed)
+        elif answer_form == "power of ten":  # 1.25 × 10^-4 is no copy of 1/8000
+            is_copy = number_form == answer_form
+        else:
+            is_copy = number_form != gold_form
+        if is_copy:
+            return True
+    return False
+
+
+def _share(quantity: Quantity) -> Fraction:
+    return quantity.value / 100 if quantity.percent else quantity.value
+
+
+def _numerals(quantity: Quantity) -> list[str]:
+    return re.findall(r"\d+", quantity.written.replace(",", ""))
+
+
+@lru_cache(maxsize=4096)
+def _flat(text: str) -> str:
+    r"""`text` for a search: without brackets and multiplication signs, `\frac{a}{b}` as `a/b`, a
+    power ½ as a root."""
+    text = re.sub(r"\\(?:cdot|times)(?![a-zA-Z])|\*", "", key(text))
+    while (at := text.find(r"\frac{")) >= 0 and (end := closing(text, at + 5)) is not None:
+        text = f"{text[:at]}{text[at + 5 : end + 1]}/{text[end + 1 :]}"
+    return re.sub(r"(?<!\w)(\w+)\^1/2", r"\\sqrt\1", re.sub(r"[(){}]", "", text))

@@ -1,0 +1,106 @@
+"""Multiple choice: the letter of an option, or the text of one that the question lists."""
+
+import re
+from typing import NamedTuple
+
+from rewards.verifier.compare import compare
+from rewards.verifier.context import Algebra
+from rewards.verifier.notation import key, plain
+from rewards.verifier.value import Value, trimmed, value
+
+_LETTERS = "ABCDEFGHIJ"
+_CHOICE = re.compile(
+    r"(?i:(?:the )?(?:(?:correct |right )?(?:option|choice|answer)(?: is)?:?\s*)*)(?:\\text\{\s*)?"
+    r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|,(?!\s*[A-Za-z](?![a-z]))|$))\s*\}?\s*[.:,]?\s*(.*)"
+)
+_LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
+_ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
+_OPTION = re.compile(
+    r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)[^\S\n]*([A-J])\s*[.):]\s|(?<!\S)([A-J])\)\s"
+)
+_MARKED_LETTER = re.compile(r"(?<![A-Za-z])[A-J]\s*[).:]")
+
+
+class _Choice(NamedTuple):
+    """An answer such as "(B)" or "B. 14"."""
+
+    letter: str
+    is_bracketed: bool
+    text: str  # behind the letter
+
+
+def choice(
+    gold: str, answer: str, question: str | None, algebra: Algebra
+) -> tuple[bool | None, str] | None:
+    """The verdict where the gold is the letter of an option, or the answer is one and the question
+    lists options; None elsewhere."""
+    named = re.fullmatch(r"(?:\\text\{)?([A-Z]?[a-z]{3,}) ([A-J])\}?", gold)  # B of "Shop B"
+    if named:
+        if question and f"{named[1]} {named[2]}".lower() in question.lower():
+            gold = named[2]
+        answer = re.sub(rf"^(?:\\text\{{)?(?i:{named[1]}) (?=[A-J]\}}?$)", "", answer.strip())
+    praise = r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$"
+    answer = re.sub(praise, "", answer)
+    wanted = _read_choice(gold)
+    chosen = _read_choice(answer)
+    options = _options(question) if question and (wanted or chosen) else {}
+    if wanted and wanted.text:
+        listed = options.get(wanted.letter)
+        if listed is not None and _alike(listed, wanted.text, algebra):
+            return choice(wanted.letter, answer, question, algebra)
+        is_letter = chosen and not chosen.text and chosen.letter.upper() == wanted.letter
+        if is_letter and not wanted.is_bracketed:  # C of "C. 14"
+            return True, "the option"
+    elif wanted and wanted.letter in _LETTERS:
+        if chosen and chosen.letter.upper() in _LETTERS:
+            is_right = _is_right_choice(wanted.letter, chosen, options, algebra)
+            return is_right, "the option" if is_right else "another option"
+        if wanted.letter in options:
+            return _as_text(value(options[wanted.letter]), value(answer), question, algebra)
+        return None
+    listed = options.get(chosen.letter.upper()) if chosen else None
+    if listed is not None and (not chosen.text or _alike(listed, chosen.text, algebra)):
+        return _as_text(value(gold), value(listed), question, algebra)
+    return None
+
+
+def _read_choice(text: str) -> _Choice | None:
+    match = _CHOICE.fullmatch(trimmed(plain(text)))
+    return match and _Choice(match[1] or match[2], match[1] is not None, match[3])
+
+
+def _is_right_choice(
+    letter: str, chosen: _Choice, options: dict[str, str], algebra: Algebra
+) -> bool:
+    """Whether an answer has the letter and, behind it, nothing but the option's text. Where that
+    text is unknown, no further letter may follow."""
+    is_listed = letter in options
+    further = _MARKED_LETTER if is_listed else _LETTER
+    if chosen.letter.upper() != letter or further.search(chosen.text) or _ALSO.match(chosen.text):
+        return False
+    return not chosen.text or not is_listed or _alike(options[letter], chosen.text, algebra)
+
+
+def _as_text(
+    gold: Value, answer: Value, question: str | None, algebra: Algebra
+) -> tuple[bool, str]:
+    """The verdict where the text of an option stands for its letter."""
+    right, reason = compare(gold, answer, question, algebra)
+    return right, f"the option's text: {reason}"
+
+
+def _alike(option: str, text: str, algebra: Algebra) -> bool:
+    return key(option) == key(text) or compare(value(option), value(text), None, algebra)[0]
+
+
+def _options(question: str) -> dict[str, str]:
+    """The texts of the options that a question lists, by their letters."""
+    marks = list(_OPTION.finditer(question))
+    if len(marks) < 2:
+        return {}
+    ends = [mark.start() for mark in marks[1:]] + [len(question)]
+    options = {}
+    for mark, end in zip(marks, ends, strict=True):
+        letter = mark[1] or mark[2] or mark[3]
+        options[letter] = question[mark.end() : end].strip(" \n$\\~,;")
+    return options
