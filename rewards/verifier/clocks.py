@@ -24,30 +24,32 @@ def times(
     gold: Clock | Ratio | Quantity, answer: Clock | Ratio | Quantity, context: Context
 ) -> bool:
     """A time against a time, a ratio that may be one (`3:30`), or a number of hours."""
-    if isinstance(gold, Clock) and isinstance(answer, Clock):
-        is_same = gold.minutes == answer.minutes
-        if gold.half or not answer.half:
-            return is_same
-        is_later = (gold.minutes + 720) % 1440 == answer.minutes
-        return (is_same or is_later) and _half_may_be(answer, context.question)
     if isinstance(answer, Quantity):
         return _is_hours(gold, answer)
     if isinstance(gold, Quantity):
         return _is_hours(answer, gold)
-    ratio = gold if isinstance(gold, Ratio) else answer
+    if isinstance(answer, Ratio):
+        # A gold "3:30" leaves the half of the day open, an answer must not.
+        minutes = _minutes_meant(answer)[:1]
+        return minutes == [gold.minutes] and not 1 <= int(answer.terms[0]) <= 12
+    if isinstance(gold, Ratio):
+        minutes = _minutes_meant(gold)
+    elif gold.half or not answer.half:
+        return gold.minutes == answer.minutes
+    else:
+        minutes = [gold.minutes, (gold.minutes + 720) % 1440]
+    return answer.minutes in minutes and _half_may_be(answer, context.question)
+
+
+def _minutes_meant(ratio: Ratio) -> list[int]:
+    """The minutes after midnight that `3:30` may mean, as it is written first; none of `1:2:3`."""
     if len(ratio.terms) != 2 or not all(term.isdigit() for term in ratio.terms):
-        return False
+        return []
     hour, minute = map(int, ratio.terms)
     minutes = hour * 60 + minute
-    # A gold "3:30" leaves the half of the day open, an answer must not.
-    if ratio is answer:
-        return gold.minutes == minutes and (hour > 12 or hour == 0)
-    readings = [minutes]
-    if hour > 0:
-        readings.append(minutes + 720)
-    if hour == 12:
-        readings.append(minutes - 720)
-    return answer.minutes in readings and _half_may_be(answer, context.question)
+    if hour == 0:
+        return [minutes]
+    return [minutes, minutes + 720, minutes - 720] if hour == 12 else [minutes, minutes + 720]
 
 
 def _is_hours(clock: Clock, hours: Quantity) -> bool:

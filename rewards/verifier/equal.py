@@ -142,11 +142,8 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
     verdict = _by_spelling(gold, answer)
     if verdict is not None:
         return verdict
-    if trimmed(plain(gold)).casefold() == "no":
-        doubt = hedge(_NOT.sub(r"\1", answer))
-    else:
-        doubt = hedge(answer)
-    if doubt and not hedge(gold):
+    doubt = _doubt(gold, answer)
+    if doubt:
         return False, doubt
     spoken = spoken_number(answer, question)
     if spoken is not None and isinstance(expected := value(gold), Quantity | Relation):
@@ -184,6 +181,14 @@ def _by_spelling(gold: str, answer: str) -> Judgement | None:
         is_negated = clause[2] is not None  # "no, they can't" is no denial
         return is_negated == (clause[1].lower() == "no"), "the first word"
     return None
+
+
+def _doubt(gold: str, answer: str) -> str | None:
+    """How the words of an answer take it back, where those of the gold do not."""
+    if trimmed(plain(gold)).casefold() == "no":
+        answer = _NOT.sub(r"\1", answer)
+    doubt = hedge(answer)
+    return doubt if doubt and not hedge(gold) else None
 
 
 def _written_number(text: str) -> Fraction | None:

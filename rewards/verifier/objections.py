@@ -59,13 +59,18 @@ def objection(
     way = opposite_way(answer, gold, question)
     if way:
         return f"the other way than the question asks for, {way}"
-    if not isinstance(typed, Quantity | Expr) or not isinstance(expected, Quantity | Expr):
-        return None
-    if expected.unit:
-        return None
-    if another_was_asked(typed.unit, question) or turned_round(typed.unit, question):
+    if _unit_differs(expected, typed, question):
         return "another unit than the question asks for"
     return None
+
+
+def _unit_differs(expected: Value, typed: Value, question: str) -> bool:
+    """Whether the answer to a gold without a unit has another unit than the question asks for."""
+    if not isinstance(typed, Quantity | Expr) or not isinstance(expected, Quantity | Expr):
+        return False
+    if expected.unit:
+        return False
+    return another_was_asked(typed.unit, question) or turned_round(typed.unit, question)
 
 
 def opposite_way(answer: str, gold: str, question: str) -> str | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rewards.verifier.compare import compare
 from rewards.verifier.context import Algebra
 from rewards.verifier.notation import key, plain
-from rewards.verifier.value import Value, trimmed, value
+from rewards.verifier.value import trimmed, value
 
 _LETTERS = "ABCDEFGHIJ"
 _CHOICE = re.compile(
@@ -34,11 +34,7 @@ def choice(
 ) -> tuple[bool | None, str] | None:
     """The verdict where the gold is the letter of an option, or the answer is one and the question
     lists options; None elsewhere."""
-    named = re.fullmatch(r"(?:\\text\{)?([A-Z]?[a-z]{3,}) ([A-J])\}?", gold)  # B of "Shop B"
-    if named:
-        if question and f"{named[1]} {named[2]}".lower() in question.lower():
-            gold = named[2]
-        answer = re.sub(rf"^(?:\\text\{{)?(?i:{named[1]}) (?=[A-J]\}}?$)", "", answer.strip())
+    gold, answer = _without_noun(gold, answer, question)
     praise = r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$"
     answer = re.sub(praise, "", answer)
     wanted = _read_choice(gold)
@@ -55,13 +51,23 @@ def choice(
         if chosen and chosen.letter.upper() in _LETTERS:
             is_right = _is_right_choice(wanted.letter, chosen, options, algebra)
             return is_right, "the option" if is_right else "another option"
-        if wanted.letter in options:
-            return _as_text(value(options[wanted.letter]), value(answer), question, algebra)
-        return None
+        listed = options.get(wanted.letter)
+        return None if listed is None else _as_text(listed, answer, question, algebra)
     listed = options.get(chosen.letter.upper()) if chosen else None
     if listed is not None and (not chosen.text or _alike(listed, chosen.text, algebra)):
-        return _as_text(value(gold), value(listed), question, algebra)
+        return _as_text(gold, listed, question, algebra)
     return None
+
+
+def _without_noun(gold: str, answer: str, question: str | None) -> tuple[str, str]:
+    """`B` of a gold "Shop B", where the question has it, and of the answer."""
+    named = re.fullmatch(r"(?:\\text\{)?([A-Z]?[a-z]{3,}) ([A-J])\}?", gold)
+    if named is None:
+        return gold, answer
+    answer = re.sub(rf"^(?:\\text\{{)?(?i:{named[1]}) (?=[A-J]\}}?$)", "", answer.strip())
+    if question and f"{named[1]} {named[2]}".lower() in question.lower():
+        gold = named[2]
+    return gold, answer
 
 
 def _read_choice(text: str) -> _Choice | None:
@@ -81,11 +87,9 @@ def _is_right_choice(
     return not chosen.text or not is_listed or _alike(options[letter], chosen.text, algebra)
 
 
-def _as_text(
-    gold: Value, answer: Value, question: str | None, algebra: Algebra
-) -> tuple[bool, str]:
+def _as_text(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool, str]:
     """The verdict where the text of an option stands for its letter."""
-    right, reason = compare(gold, answer, question, algebra)
+    right, reason = compare(value(gold), value(answer), question, algebra)
     return right, f"the option's text: {reason}"
 
 

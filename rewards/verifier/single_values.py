@@ -138,13 +138,17 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
     colons = [text.count(":") for text in texts]
     if min(colons) > 0 or max(colons) > 1:
         return _in_proportion(gold.text.split(":"), answer.text.split(":"), context)
-    expected = plain(gold.text)
-    written = plain(answer.text)
-    if "in terms of" in question and functions(written) - functions(expected):
-        return False
-    if _ASKS_FOR_PRIMES.search(question) and not of_primes(written):
+    if _is_unfinished(plain(gold.text), plain(answer.text), question):
         return False
     return same_texts(*texts, context)
+
+
+def _is_unfinished(gold: str, answer: str, question: str) -> bool:
+    """Whether an answer has functions that the question wants gone, or factors that are no
+    primes."""
+    if "in terms of" in question and functions(answer) - functions(gold):
+        return True
+    return _ASKS_FOR_PRIMES.search(question) is not None and not of_primes(answer)
 
 
 def _same_sizes(gold: Expr, answer: Expr | Quantity, question: str) -> bool:
