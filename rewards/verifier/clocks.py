@@ -8,7 +8,7 @@ from rewards.verifier.context import Context
 from rewards.verifier.notation import number
 from rewards.verifier.phrases import BEFORE
 from rewards.verifier.units import unit
-from rewards.verifier.value import Clock, Measure, Quantity, Ratio
+from rewards.verifier.value_types import Clock, Measure, Quantity, Ratio
 
 _TIME_NAMED = re.compile(r"(\d{1,2})(?::(\d\d))?\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
 _ASKS_FOR_A_RATIO = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")

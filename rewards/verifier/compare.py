@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from rewards.verifier import clocks, relations, single_values
 from rewards.verifier.context import Algebra, Context, Rule
 from rewards.verifier.phrases import ORDER
-from rewards.verifier.value import (
+from rewards.verifier.value import is_name, value
+from rewards.verifier.value_types import (
     TYPES,
     Clock,
     Expr,
@@ -28,8 +29,6 @@ from rewards.verifier.value import (
     Union,
     Value,
     Words,
-    is_name,
-    value,
 )
 
 _MAX_ITEMS = 40

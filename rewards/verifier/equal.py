@@ -22,7 +22,8 @@ from rewards.verifier.options import choice
 from rewards.verifier.phrases import VALUE, hedge
 from rewards.verifier.readings import LABELLED, readings, simplify_gold
 from rewards.verifier.units import change, known
-from rewards.verifier.value import (
+from rewards.verifier.value import trimmed, value
+from rewards.verifier.value_types import (
     Expr,
     Interval,
     List,
@@ -33,8 +34,6 @@ from rewards.verifier.value import (
     Union,
     Value,
     Words,
-    trimmed,
-    value,
 )
 
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold

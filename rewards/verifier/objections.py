@@ -19,7 +19,8 @@ from rewards.verifier.phrases import (
     Phrase,
 )
 from rewards.verifier.units import another_was_asked, turned_round
-from rewards.verifier.value import (
+from rewards.verifier.value import is_name, value
+from rewards.verifier.value_types import (
     Clock,
     Expr,
     InBase,
@@ -28,8 +29,6 @@ from rewards.verifier.value import (
     Relation,
     Value,
     Words,
-    is_name,
-    value,
 )
 
 _NUMBER_IN_QUESTION = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")

@@ -6,17 +6,8 @@ from functools import cached_property
 
 from rewards.verifier.notation import is_number_word, key, number, plain
 from rewards.verifier.phrases import BASE
-from rewards.verifier.value import (
-    Expr,
-    InBase,
-    Interval,
-    List,
-    Set,
-    Tuple,
-    Value,
-    Words,
-    is_name,
-)
+from rewards.verifier.value import is_name
+from rewards.verifier.value_types import Expr, InBase, Interval, List, Set, Tuple, Value, Words
 
 _FUNCTION_WORDS = """
     a an the it is are was were be been will would has have had of in on at to for by from there

@@ -17,7 +17,8 @@ from rewards.verifier.notation import PARTS, is_number_word, key, number, plain,
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.question import FUNCTION_WORDS, Question, stem, words_of
 from rewards.verifier.sentence import changes_value, is_unit, read_sentence
-from rewards.verifier.value import (
+from rewards.verifier.value import value
+from rewards.verifier.value_types import (
     Expr,
     Interval,
     List,
@@ -28,7 +29,6 @@ from rewards.verifier.value import (
     Tuple,
     Union,
     Value,
-    value,
 )
 
 _LONGEST = 300  # characters of an answer and the last of a question that are looked at

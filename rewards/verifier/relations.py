@@ -6,7 +6,8 @@ import re
 from rewards.verifier.context import Context, Unreadable
 from rewards.verifier.notation import key, plain
 from rewards.verifier.single_values import UNREAD, same_texts, variables
-from rewards.verifier.value import (
+from rewards.verifier.value import is_left_side, is_name, is_variable, value
+from rewards.verifier.value_types import (
     Expr,
     InBase,
     Interval,
@@ -15,10 +16,6 @@ from rewards.verifier.value import (
     Tuple,
     Value,
     Words,
-    is_left_side,
-    is_name,
-    is_variable,
-    value,
 )
 
 _SMALLER_OR_LARGER = re.compile(

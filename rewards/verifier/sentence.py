@@ -20,7 +20,8 @@ from rewards.verifier.question import (
     words_of,
 )
 from rewards.verifier.units import denies, known, shifts, unit
-from rewards.verifier.value import Ratio, Words, is_name
+from rewards.verifier.value import is_name
+from rewards.verifier.value_types import Ratio, Words
 
 _DIGITS = re.compile("(?:zeroe?|one|two|three|four|five|sixe|seven|eight|nine)s")
 _JOINING = "and or to et und y e ou oder и или à zu en og och"

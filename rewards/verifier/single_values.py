@@ -8,7 +8,7 @@ from rewards.verifier.context import Context
 from rewards.verifier.notation import PARTS, SCALES, base_named, key, plain
 from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
 from rewards.verifier.units import AMOUNTS, another_was_asked, size
-from rewards.verifier.value import Expr, InBase, Quantity, Words
+from rewards.verifier.value_types import Expr, InBase, Quantity, Words
 
 UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
 _DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")

@@ -22,7 +22,8 @@ from rewards.verifier.notation import (
     plain,
 )
 from rewards.verifier.units import CHANGES, KINDS, NAMES, NO_DOUBT, RATES, known, unit
-from rewards.verifier.value import (
+from rewards.verifier.value import value
+from rewards.verifier.value_types import (
     TYPES,
     Clock,
     Expr,
@@ -38,7 +39,6 @@ from rewards.verifier.value import (
     Tuple,
     Union,
     Words,
-    value,
 )
 from rewards.verifier.wholes import WHOLES, respelled
 from tests.rewards.verifier.examples import EXAMPLES
@@ -274,6 +274,10 @@ READ = [
 @pytest.mark.parametrize(("kind", "texts"), READ, ids=lambda x: getattr(x, "__name__", ""))
 def test_a_text_is_read_as_its_type(kind, texts):
     assert [type(value(text)) for text in texts] == [kind] * len(texts)
+
+
+def test_a_range_beside_sets_is_no_range():
+    assert not isinstance(value(r"x > 1 and \{1\} \cup \{2\}"), Interval | Union)
 
 
 def test_every_type_is_read():

@@ -11,7 +11,8 @@ from data.gold import gold_answer
 from rewards.verifier import judge, judge_all
 from rewards.verifier.extract import _INTEGER_RESPONSE, extract
 from rewards.verifier.notation import key, number, plain
-from rewards.verifier.value import Expr, value
+from rewards.verifier.value import value
+from rewards.verifier.value_types import Expr
 
 EXPECTED = {"right": True, "wrong": False, "none": None}
 DATA = Path(os.environ["REAL_DATA"])
