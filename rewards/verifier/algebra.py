@@ -21,6 +21,7 @@ _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True,
 _CONVERSION = ConversionConfig(lowercase_symbols=False)
 _DIGITS = 60  # more where the texts have more: \sqrt{2.000…01} is not \sqrt{2}
 _SLACK = 15  # of the digits computed, how many may differ
+_OPERATIONS = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit)
 # No two of them multiplicatively or additively related; the last rounds are negative.
 _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
 
@@ -34,30 +35,32 @@ def parse(text: str):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)
-    text = re.sub(
-        r"(\d*)\.(\d+)", lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text
-    )
+    text = re.sub(r"(\d*)\.(\d+)", _decimal, text)
     text = re.sub(r"(\d+)\s*\^\\circ", r"(\1\\frac{\\pi}{180})", text)
     try:
         expression = latex2sympy(
             text, normalization_config=_NORMALIZATION, conversion_config=_CONVERSION
         )
-    except (
-        Exception
-    ) as error:  # the parser raises bare Exceptions and whatever sympy does on odd input
+    # The parser raises bare Exceptions, and whatever sympy raises on odd input.
+    except Exception as error:
         raise Unreadable(text) from error
     if not isinstance(expression, sympy.Expr):
         raise Unreadable(text)
-    return (
-        expression.subs(sympy.Symbol("i"), sympy.I)
-        if expression.has(sympy.Symbol("i"))
-        else expression
-    )
+    letter = sympy.Symbol("i")
+    return expression.subs(letter, sympy.I) if expression.has(letter) else expression
 
 
 def _mixed(match: re.Match) -> str:
-    whole, top, bottom = map(int, match.groups())
-    return rf"\frac{{{whole * bottom + top}}}{{{bottom}}}" if 0 < top < bottom else match[0]
+    """One fraction for a mixed number."""
+    integer, top, bottom = map(int, match.groups())
+    if not 0 < top < bottom:
+        return match[0]
+    return rf"\frac{{{integer * bottom + top}}}{{{bottom}}}"
+
+
+def _decimal(match: re.Match) -> str:
+    """A fraction for a decimal number."""
+    return rf"\frac{{{int(match[1] + match[2])}}}{{{10 ** len(match[2])}}}"
 
 
 def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
@@ -68,41 +71,65 @@ def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
     """
     expected = parse(gold)
     try:
-        given = parse(answer)
+        written = parse(answer)
     except Unreadable:
         return False
-    if expected == given:
+    if expected == written:
         return True
-    if not _same_value(expected, given, _DIGITS + max(_digits_of(gold), _digits_of(answer))):
+    digits = _DIGITS + max(_digits_of(gold), _digits_of(answer))
+    if not _same_value(_evaluated(expected), _evaluated(written), digits):
         return False
-    return not worked_out or not work_left(given) or work_left(expected)
+    return not worked_out or not work_left(written) or work_left(expected)
 
 
 def _digits_of(text: str) -> int:
-    """How many digits a number of `text` may differ from another by: its own, or those of its power
-    of ten."""
-    powers = [int(n) for n in re.findall(r"\^\s*\{?\s*-?\s*(\d{1,3})", text)]
-    return max([len(n) for n in re.findall(r"[\d.]+", text)] + powers, default=0)
+    """By how many digits two numbers of `text` may differ: the digits of the longest number, or its
+    largest power of ten."""
+    lengths = [len(number) for number in re.findall(r"[\d.]+", text)]
+    powers = [int(power) for power in re.findall(r"\^\s*\{?\s*-?\s*(\d{1,3})", text)]
+    return max(lengths + powers, default=0)
 
 
-def _same_value(a, b, digits: int) -> bool:
-    a, b = _evaluated(a), _evaluated(b)
-    if a.is_Rational and b.is_Rational:
-        return a == b
-    if (difference := a - b).is_Rational:
+def _same_value(gold, answer, digits: int) -> bool:
+    """Whether two expressions are equal where the letters are numbers."""
+    if gold.is_Rational and answer.is_Rational:
+        return gold == answer
+    difference = gold - answer
+    if difference.is_Rational:
         return difference == 0
-    names = _names(a)
-    if names != _names(b):
+    names = _names(gold)
+    if names != _names(answer):
         return False
-    # Under a root, variables are taken to be positive, as problems that simplify one mean them.
-    roots = any(p.base.free_symbols and not p.exp.is_Integer for p in a.atoms(sympy.Pow))
-    points = _POINTS[:3] if roots else _POINTS
-    points = points if names else points[:1]
-    if any(_lost(b, names, p, digits) and not _lost(a, names, p, digits) for p in points):
-        return False
-    values = [(_at(a, names, p, digits), _at(b, names, p, digits)) for p in points]
-    values = [(x, y) for x, y in values if x is not None or y is not None]
-    return bool(values) and all(None not in (x, y) and _close(x, y, digits) for x, y in values)
+    points = _points(gold, names)
+    for point in points:
+        is_lost = _is_term_lost(answer, names, point, digits)
+        if is_lost and not _is_term_lost(gold, names, point, digits):
+            return False
+    return _same_at(points, gold, answer, names, digits)
+
+
+def _points(gold, names: list) -> list[tuple[int, int]]:
+    """The points at which to compare. Under a root, variables are taken to be positive, as problems
+    that simplify one mean them."""
+    if not names:
+        return _POINTS[:1]
+    powers = gold.atoms(sympy.Pow)
+    has_root = any(power.base.free_symbols and not power.exp.is_Integer for power in powers)
+    return _POINTS[:3] if has_root else _POINTS
+
+
+def _same_at(points: list[tuple[int, int]], gold, answer, names: list, digits: int) -> bool:
+    """Whether the values agree at the points, of which one at least must have a value."""
+    has_value = False
+    for point in points:
+        expected = _value_at(gold, names, point, digits)
+        written = _value_at(answer, names, point, digits)
+        if expected is None and written is None:
+            continue
+        if expected is None or written is None or not _is_close(expected, written, digits):
+            return False
+        has_value = True
+    return has_value
 
 
 def _evaluated(expression):
@@ -113,62 +140,71 @@ def _names(expression) -> list:
     return sorted(expression.free_symbols | expression.atoms(AppliedUndef), key=str)
 
 
-def _at(expression, names: list, point: tuple[int, int], digits: int = _DIGITS):
-    """The value at a fixed rational point, to so many digits, or None where there is none."""
+def _value_at(expression, names: list, point: tuple[int, int], digits: int = _DIGITS):
+    """The value at a fixed rational point, to so many digits, or None where it has none."""
     start, step = point
     places = {name: sympy.Rational(start + step * n, 97 + 2 * n) for n, name in enumerate(names)}
     result = expression.subs(places, simultaneous=True).evalf(digits, maxn=4 * digits)
     return result if result.is_number and result.is_finite else None
 
 
-def _lost(expression, names: list, point: tuple[int, int], digits: int) -> bool:
-    """Whether a sum has a term too small to show in its digits, as that of x + e^{-x^6} at x =
-    7."""
+def _is_term_lost(expression, names: list, point: tuple[int, int], digits: int) -> bool:
+    """Whether a sum has a term too small to show in its digits, as x + e^{-x^6} has at x = 7."""
     for node in expression.atoms(sympy.Add):
-        sizes = [abs(x) for x in (_at(term, names, point, _SLACK) for term in node.args) if x]
+        values = [_value_at(term, names, point, _SLACK) for term in node.args]
+        sizes = [abs(value) for value in values if value]
         if sizes and min(sizes) < max(sizes) * sympy.Float(10) ** (_SLACK - digits):
             return True
     return False
 
 
-def _close(x, y, digits: int = _DIGITS) -> bool:
-    return bool(abs(x - y) <= sympy.Float(10, digits) ** (_SLACK - digits) * (abs(x) + abs(y)))
+def _is_close(x, y, digits: int = _DIGITS) -> bool:
+    tolerance = sympy.Float(10, digits) ** (_SLACK - digits)
+    return bool(abs(x - y) <= tolerance * (abs(x) + abs(y)))
 
 
 def close(exact: str, rounded: Fraction, places: int) -> bool:
     """Whether a constant differs from its rounding by no more than one unit of its last place."""
-    number = _at(_evaluated(parse(exact)), [], _POINTS[0])
-    difference = (
-        None
-        if number is None
-        else abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
-    )
-    return difference is not None and bool(difference * 10**places <= 1)
+    number = _value_at(_evaluated(parse(exact)), [], _POINTS[0])
+    if number is None:
+        return False
+    difference = abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
+    return bool(difference * 10**places <= 1)
 
 
 def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:
-    """Whether (sign, left, right) twice say the same: the differences of their sides are
-    proportional."""
-    (sign, *sides), (other_sign, *other_sides) = gold, answer
-    a = parse(sides[0]) - parse(sides[1])
+    """Whether two relations, both as (sign, first side, second side), say the same: the differences
+    of their sides are proportional.
+
+    Raises `Unreadable` for a gold the parser cannot read.
+    """
+    expected = parse(gold[1]) - parse(gold[2])
     try:
-        b = parse(other_sides[0]) - parse(other_sides[1])
+        written = parse(answer[1]) - parse(answer[2])
     except Unreadable:
         return False
-    names = _names(a)
-    if names != _names(b):
+    names = _names(expected)
+    if names != _names(written):
         return False
-    ratios = [(_at(a, names, p), _at(b, names, p)) for p in _POINTS]
-    if any(x is None or not y for x, y in ratios):
-        return False
-    ratios = [x / y for x, y in ratios]
-    if sign in TURNED:
-        wanted = 1 if sign == other_sign else -1 if TURNED[sign] == other_sign else 0
-        if not ratios[0].is_real or ratios[0] * wanted <= 0:
+    ratios = []
+    for point in _POINTS:
+        top = _value_at(expected, names, point)
+        bottom = _value_at(written, names, point)
+        if top is None or not bottom:
             return False
-    elif sign != other_sign:
+        ratios.append(top / bottom)
+    if not _signs_agree(gold[0], answer[0], ratios[0]) or ratios[0] == 0:
         return False
-    return all(_close(r, ratios[0]) for r in ratios) and ratios[0] != 0
+    return all(_is_close(ratio, ratios[0]) for ratio in ratios)
+
+
+def _signs_agree(gold: str, answer: str, ratio) -> bool:
+    """Whether the signs agree; an inequality is turned round by a negative `ratio` of the sides."""
+    if gold not in TURNED:
+        return gold == answer
+    if not ratio.is_real:
+        return False
+    return answer == (gold if ratio > 0 else TURNED[gold])
 
 
 def work_left(expression) -> bool:
@@ -179,7 +215,7 @@ def work_left(expression) -> bool:
 
 def _unworked(node) -> bool:
     if node.is_Add:
-        terms = [_evaluated(t).as_coeff_Mul()[1] for t in node.args]
+        terms = [_evaluated(term).as_coeff_Mul()[1] for term in node.args]
         return len(set(terms)) < len(terms) or sympy.S.Zero in node.args
     if node.is_Mul:
         return _unworked_product(node)
@@ -187,25 +223,27 @@ def _unworked(node) -> bool:
         if not node.base.is_Rational or not node.exp.is_Rational:
             return False
         return node.exp != -1 if node.exp.is_Integer else _evaluated(node).is_Rational
-    if isinstance(
-        node, sympy.Sum | sympy.Product | sympy.Integral | sympy.Derivative | sympy.Limit
-    ):
+    if isinstance(node, _OPERATIONS):
         return True
-    return (
-        isinstance(node, sympy.Function) and node.is_number and not _evaluated(node).has(node.func)
-    )
+    if not isinstance(node, sympy.Function) or not node.is_number:
+        return False
+    return not _evaluated(node).has(node.func)
 
 
 def _unworked_product(node) -> bool:
-    numerators = denominators = 0
+    numerators = 0
+    denominators = 0
     powers: dict = {}
     for factor in sympy.Mul.make_args(node):
         base, exponent = factor.as_base_exp()
         if factor.is_Rational:
-            numerators += abs(factor.p) != 1
-            denominators += factor.q != 1
+            if abs(factor.p) != 1:
+                numerators += 1
+            if factor.q != 1:
+                denominators += 1
         elif base.is_Integer and exponent == -1:
-            denominators += abs(base) != 1
+            if abs(base) != 1:
+                denominators += 1
         elif exponent.is_Integer and exponent > 0 and base.free_symbols:
             powers[base] = powers.get(base, 0) + 1
-    return numerators > 1 or denominators > 1 or any(n > 1 for n in powers.values())
+    return numerators > 1 or denominators > 1 or any(count > 1 for count in powers.values())

@@ -1,5 +1,5 @@
-"""Values and forms of expressions, without the algebra: exact values, and those by which two are
-seen to differ."""
+"""Values and forms of expressions, without the algebra: exact values, and estimates that show that
+two expressions differ."""
 
 import ast
 import re
@@ -15,8 +15,8 @@ _EXPRESSION = re.compile(
     r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){}"
     r" A-Za-ci-z])+"
 )
-# not read as in Python; a mixed number
-_OTHERWISE = re.compile(r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*")
+# a mixed number, and what Python reads in another way
+_UNLIKE_PYTHON = re.compile(r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*")
 _DIVIDED = re.compile(  # 3/7x is 3/(7x)
     r"(?<![\w.)}/^])(\d+)/(\d+(?:\\pi(?![a-zA-Z])|\\sqrt\{\d+\}|[a-cj-z])*)(?=\s*(?:[-+)}]|$))"
 )
@@ -48,40 +48,31 @@ def value_of(node: ast.expr, number: type = Fraction) -> Fraction | Decimal:
     return _WORK[type(node.op)](value_of(node.left, number), value_of(node.right, number))
 
 
-def far_apart(text: str, other: str) -> bool:
+def far_apart(text: str, second: str) -> bool:
     r"""Whether two expressions, in `plain` spelling, differ in value where each letter stands for a
     number of its own. False for all but sums, products, fractions, powers and square roots of
     moderate size, and for nearly equal ones.
     """
-    x, y = _estimate(text), _estimate(other)
+    x = _estimate(text)
+    y = _estimate(second)
     return abs(x - y) > 1e-10 * max(1, abs(x), abs(y))
 
 
 @lru_cache(maxsize=16384)
 def _estimate(text: str) -> float:
+    """The value to about 30 digits, `nan` where it is not seen so simply."""
     text = _DIVIDED.sub(r"\\frac{\1}{\2}", text)
-    if (
-        _OTHERWISE.search(text)
-        or not _EXPRESSION.fullmatch(text)
-        or text.count("}{") != text.count(r"\frac")
-    ):
+    if _UNLIKE_PYTHON.search(text) or not _EXPRESSION.fullmatch(text):
+        return nan
+    if text.count("}{") != text.count(r"\frac"):
         return nan
     for latex, python in _PYTHON:
         text = text.replace(latex, python)
+    text = re.sub(r"(?<=[\w)])\s*(?=[a-zA-Zπ~(])", "*", text).strip()
     try:
-        with localcontext(
-            prec=60, Emax=15
-        ):  # in a difference of larger numbers too many digits may cancel
-            spelled = re.sub(r"(?<=[\w)])\s*(?=[a-zA-Zπ~(])", "*", text).strip()
-            # Where i stands for a number too, it is that of another value only in a + bi, and not
-            # in i^2 or 1/i.
-            points = [spelled.replace("i", f"(i+{n})") for n in range(3 if "i" in spelled else 1)]
-            x, *others = (value_of(ast.parse(point, mode="eval").body, Decimal) for point in points)
-            return (
-                nan
-                if others and abs(x + others[1] - 2 * others[0]) > Decimal("1e-30")
-                else float(x)
-            )
+        # In a difference of larger numbers too many digits may cancel.
+        with localcontext(prec=60, Emax=15):
+            return _evaluated(text)
     except (
         SyntaxError,
         ArithmeticError,
@@ -93,27 +84,46 @@ def _estimate(text: str) -> float:
         return nan
 
 
-def functions(text: str) -> set[str]:
+def _evaluated(python: str) -> float:
+    """The value of an expression as Python has it. Where i stands for a number too, that number is
+    used only in a + bi, and not in i^2 or 1/i: there it is `nan`."""
+    if "i" not in python:
+        return float(_value_at(python))
+    start, middle, end = (_value_at(python.replace("i", f"(i+{n})")) for n in range(3))
+    is_linear = abs(start + end - 2 * middle) <= Decimal("1e-30")
+    return float(start) if is_linear else nan
+
+
+def _value_at(python: str) -> Decimal:
+    return value_of(ast.parse(python, mode="eval").body, Decimal)
+
+
+def functions_in(text: str) -> set[str]:
     """The functions that an expression has."""
     return set(re.findall(r"\\(?:sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", text))
 
 
-def of_primes(text: str) -> bool:
+def is_product_of_primes(text: str) -> bool:
     """Whether each base of a product of powers is a prime number."""
-    bases = map(int, re.findall(r"\d+", re.sub(r"\^\s*\{?\s*\d+", "", text))[:40])
-    return all(n < 10**6 and n > 1 and all(n % k for k in range(2, int(n**0.5) + 1)) for n in bases)
+    bases = re.findall(r"\d+", re.sub(r"\^\s*\{?\s*\d+", "", text))
+    return all(_is_prime(int(base)) for base in bases[:40])
+
+
+def _is_prime(n: int) -> bool:
+    """Whether `n`, below a million, is a prime number."""
+    return 1 < n < 10**6 and all(n % k for k in range(2, int(n**0.5) + 1))
 
 
 # ---- forms, where a problem asks for one
 
 
-def factors(text: str) -> int:
+def count_factors(text: str) -> int:
     """How many brackets stand in a product, each as often as its power says."""
     powers = re.findall(r"\([^()]*[a-z][^()]*\)(?:\^\{?(\d))?", text)
     return sum(int(power or 1) for power in powers)
 
 
-def squared(text: str) -> bool:
+def has_square_in_root(text: str) -> bool:
     """Whether a square root has a square left in it."""
     roots = map(int, re.findall(r"\\sqrt\{(\d{1,6})\}", text))
     return any(n % (m * m) == 0 for n in roots for m in range(2, 1 + int(n**0.5)))
@@ -126,8 +136,9 @@ def is_sum(text: str) -> bool:
     return any(at and text[at - 1] not in "+-*/^" for at in signs)
 
 
-def holds_a_sum(text: str) -> bool:
+def has_sum_in_brackets(text: str) -> bool:
     """Whether a sum stands in parentheses, which do not enclose all of `text` and are no
     function's."""
-    text = re.sub(r"^\((.*)\)$", r"\1", text) if closing(text, 0) == len(text) - 1 else text
+    if closing(text, 0) == len(text) - 1:
+        text = re.sub(r"^\((.*)\)$", r"\1", text)
     return any(is_sum(inner) for inner in re.findall(r"(?<![A-Za-z]{2})\(([^()]*)\)", text))

@@ -6,7 +6,12 @@ from fractions import Fraction
 from functools import lru_cache
 from math import gcd
 
-from rewards.verifier.arithmetic import factors, holds_a_sum, is_sum, squared
+from rewards.verifier.arithmetic import (
+    count_factors,
+    has_square_in_root,
+    has_sum_in_brackets,
+    is_sum,
+)
 from rewards.verifier.notation import NUMBER, SCALES, closing, key, plain
 from rewards.verifier.phrases import (
     EXPANDED,
@@ -152,11 +157,11 @@ def _form_missed(
 
 def _form_of_expression_missed(gold: str, answer: str, question: str) -> Phrase | None:
     if FACTORED.is_in(question):
-        is_coarse = factors(answer) < factors(gold) or is_sum(answer)
+        is_coarse = count_factors(answer) < count_factors(gold) or is_sum(answer)
         return FACTORED if is_coarse and not is_sum(gold) else None
-    if SIMPLIFIED.is_in(question) and squared(answer) and not squared(gold):
+    if SIMPLIFIED.is_in(question) and has_square_in_root(answer) and not has_square_in_root(gold):
         return SIMPLIFIED
-    if EXPANDED.is_in(question) and holds_a_sum(answer) and not holds_a_sum(gold):
+    if EXPANDED.is_in(question) and has_sum_in_brackets(answer) and not has_sum_in_brackets(gold):
         return EXPANDED
     return None
 

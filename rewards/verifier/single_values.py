@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-from rewards.verifier.arithmetic import far_apart, functions, of_primes
+from rewards.verifier.arithmetic import far_apart, functions_in, is_product_of_primes
 from rewards.verifier.context import Context
 from rewards.verifier.notation import PARTS, SCALES, base_named, key, plain
 from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
@@ -146,9 +146,9 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
 def _is_unfinished(gold: str, answer: str, question: str) -> bool:
     """Whether an answer has functions that the question wants gone, or factors that are no
     primes."""
-    if "in terms of" in question and functions(answer) - functions(gold):
+    if "in terms of" in question and functions_in(answer) - functions_in(gold):
         return True
-    return _ASKS_FOR_PRIMES.search(question) is not None and not of_primes(answer)
+    return _ASKS_FOR_PRIMES.search(question) is not None and not is_product_of_primes(answer)
 
 
 def _same_sizes(gold: Expr, answer: Expr | Quantity, question: str) -> bool:
