@@ -21,7 +21,7 @@ from rewards.verifier.objections import form, objection, opposite_way
 from rewards.verifier.options import choice
 from rewards.verifier.phrases import VALUE, hedge
 from rewards.verifier.readings import LABELLED, readings, simplify_gold
-from rewards.verifier.units import change, known
+from rewards.verifier.units import change, is_known_unit
 from rewards.verifier.value import trimmed, value
 from rewards.verifier.value_types import (
     Expr,
@@ -146,7 +146,7 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
         return False, doubt
     spoken = spoken_number(answer, question)
     if spoken is not None and isinstance(expected := value(gold), Quantity | Relation):
-        has_unit = isinstance(expected, Quantity) and known(expected.unit)
+        has_unit = isinstance(expected, Quantity) and is_known_unit(expected.unit)
         if spoken.objection or (spoken.unit_unknown and has_unit):
             return False, spoken.objection or "another unit than the gold's"
         answer = spoken.answer

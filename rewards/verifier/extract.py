@@ -14,7 +14,7 @@ from data.gold import boxes
 from rewards.verifier import phrases
 from rewards.verifier.languages import is_doubted
 from rewards.verifier.notation import key
-from rewards.verifier.units import known, unit
+from rewards.verifier.units import is_known_unit, unit
 
 # No way back into the spaces of a tag: a long run of them would be crossed again from each of its
 # characters.
@@ -360,7 +360,7 @@ def _unit_after(after: str) -> str:
     if match[3] == "in" and re.match(r"\s*[A-Za-z0-9$\\]", after[match.end() :]):
         return ""  # "\boxed{5} in total"
     name = unit(text)
-    if not name or not known(name):
+    if not name or not is_known_unit(name):
         return ""
     return f" \\text{{{match[1]}}}{match[2] or ''}" if match[1] else f" {text}"
 

@@ -23,7 +23,7 @@ from rewards.verifier.phrases import (
     SIMPLIFIED,
     Phrase,
 )
-from rewards.verifier.units import another_was_asked, turned_round
+from rewards.verifier.units import asks_for_another_unit, asks_for_inverse
 from rewards.verifier.value import is_name, value
 from rewards.verifier.value_types import (
     Clock,
@@ -74,7 +74,7 @@ def _unit_differs(expected: Value, typed: Value, question: str) -> bool:
         return False
     if expected.unit:
         return False
-    return another_was_asked(typed.unit, question) or turned_round(typed.unit, question)
+    return asks_for_another_unit(typed.unit, question) or asks_for_inverse(typed.unit, question)
 
 
 def opposite_way(answer: str, gold: str, question: str) -> str | None:

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 from rewards.verifier.notation import NUMBER, SCALES, base_named, number, without_text
-from rewards.verifier.units import known, unit
+from rewards.verifier.units import is_known_unit, unit
 from rewards.verifier.value_types import Clock, Expr, InBase, Measure, Quantity, Ratio, Words
 
 _IN_BASE = re.compile(
@@ -117,11 +117,11 @@ def _unit_after(text: str, is_money: bool) -> str | None:
     if name is None or bare.startswith(("\\text", "^\\circ")):
         return name
     # A difference or a quotient, but "5-foot".
-    is_foot = known(name) and re.fullmatch(r"-[a-z]{2,}", text)
+    is_foot = is_known_unit(name) and re.fullmatch(r"-[a-z]{2,}", text)
     if bare[0] in "-/" and not is_money and not is_foot:
         return None
     is_glued = not text[0].isspace() and text[0] not in "$£€¥₹¢-"
-    return None if is_glued and not (known(name) and len(bare) > 1) else name
+    return None if is_glued and not (is_known_unit(name) and len(bare) > 1) else name
 
 
 def compound(text: str) -> Measure | None:
@@ -134,7 +134,9 @@ def compound(text: str) -> Measure | None:
         names = ["min" if name == "m" else name for name in names]
     if len(parts) < 2 or len(set(names)) < len(parts):  # "6 cm and 4 cm" are two
         return None
-    if not all(name and known(name) for name in names) or _MEASURE.sub("", text).strip(" }{"):
+    if not all(name and is_known_unit(name) for name in names) or _MEASURE.sub("", text).strip(
+        " }{"
+    ):
         return None
     quantities = [Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)]
     return Measure(tuple(quantities))
@@ -218,6 +220,6 @@ def expression(text: str) -> Expr:
     if name is None:
         return Expr(text)
     is_marked = match[1].startswith(("\\text", "^", "\\pmod"))
-    if is_marked or known(name) or not name or name.startswith("unit^"):
+    if is_marked or is_known_unit(name) or not name or name.startswith("unit^"):
         return Expr(text[: match.start()].strip(), name)
     return Expr(text)

@@ -19,7 +19,7 @@ from rewards.verifier.question import (
     stem,
     words_of,
 )
-from rewards.verifier.units import denies, known, shifts, unit
+from rewards.verifier.units import denies, is_known_unit, shifts, unit
 from rewards.verifier.value import is_name
 from rewards.verifier.value_types import Ratio, Words
 
@@ -280,7 +280,7 @@ def _may_be_answer(span: Span, sentence: Sentence, question: Question) -> bool:
 
 
 def is_unit(name: str) -> bool:
-    return known(unit(name) or "")
+    return is_known_unit(unit(name) or "")
 
 
 def changes_value(word: str) -> bool:

@@ -7,7 +7,7 @@ from rewards.verifier.arithmetic import far_apart, functions_in, is_product_of_p
 from rewards.verifier.context import Context
 from rewards.verifier.notation import PARTS, SCALES, base_named, key, plain
 from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
-from rewards.verifier.units import AMOUNTS, another_was_asked, size
+from rewards.verifier.units import AMOUNTS, asks_for_another_unit, size
 from rewards.verifier.value_types import Expr, InBase, Quantity, Words
 
 UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
@@ -48,12 +48,16 @@ def _by_place(gold: Quantity, answer: Quantity, question: str) -> bool | None:
 def _by_unit(gold: Quantity, answer: Quantity, question: str) -> bool | None:
     """The verdict on two different units; None where the units agree."""
     units = (gold.unit, answer.unit)
-    if set(units) == _CENTS.keys() and question and not another_was_asked(answer.unit, question):
+    if (
+        set(units) == _CENTS.keys()
+        and question
+        and not asks_for_another_unit(answer.unit, question)
+    ):
         return gold.value * _CENTS[gold.unit] == answer.value * _CENTS[answer.unit]
     is_same = _is_same_unit(*units) or "ordinal" in units
     has_two_units = gold.unit and answer.unit and units != ("£", "lb")  # "5 pounds"
     is_convertible = has_two_units and not is_same and question
-    if is_convertible and not another_was_asked(answer.unit, question):
+    if is_convertible and not asks_for_another_unit(answer.unit, question):
         gold_size = size(gold.unit)
         answer_size = size(answer.unit)
         if gold_size and answer_size and gold_size[0] == answer_size[0]:  # 750 cm for 7.5 m

@@ -162,7 +162,7 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             return None
         if low in ("squared", "cubed"):
             before = tokens[at - 2][0].lower() if at > 1 else ""
-            if before not in ("unit", "units") and not (names and known(names[-1])):
+            if before not in ("unit", "units") and not (names and is_known_unit(names[-1])):
                 return None
             if names:
                 names[-1] += "^2" if low == "squared" else "^3"
@@ -241,7 +241,7 @@ def _may_be_a_word(low: str, marked: bool) -> bool:
     return len(low) > 2 and re.search("[aeiouy]", low) is not None
 
 
-def known(name: str) -> bool:
+def is_known_unit(name: str) -> bool:
     """Whether the unit `name`, as `unit` spells it, is one of those listed here."""
     return name.split("^")[0].split(" ")[0] in KINDS
 
@@ -259,7 +259,7 @@ def size(name: str) -> tuple[list[str], Fraction] | None:
     return kinds, amount
 
 
-def another_was_asked(name: str, question: str) -> bool:
+def asks_for_another_unit(name: str, question: str) -> bool:
     """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name`
     is hours."""
     unit_of, per = _parts(name)
@@ -272,7 +272,7 @@ def another_was_asked(name: str, question: str) -> bool:
     return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
 
 
-def turned_round(name: str, question: str) -> bool:
+def asks_for_inverse(name: str, question: str) -> bool:
     """Whether `name` is litres per kilometre where `question` asks for kilometres per litre."""
     one, per = _parts(name)
     return per is not None and any(
@@ -301,4 +301,4 @@ def _parts(name: str) -> tuple[str, str | None]:
     / s^2"."""
     first, *others = name.split(" ")
     other = next((o for o in others if o != "/"), "")
-    return first, other.split("^")[0] if known(other) else None
+    return first, other.split("^")[0] if is_known_unit(other) else None

@@ -21,7 +21,7 @@ from rewards.verifier.notation import (
     number,
     plain,
 )
-from rewards.verifier.units import CHANGES, KINDS, NAMES, NO_DOUBT, RATES, known, unit
+from rewards.verifier.units import CHANGES, KINDS, NAMES, NO_DOUBT, RATES, is_known_unit, unit
 from rewards.verifier.value import value
 from rewards.verifier.value_types import (
     TYPES,
@@ -188,7 +188,7 @@ def test_different_expressions_are_far_apart_and_equal_ones_never():
 @pytest.mark.parametrize(("word", "name"), (NAMES | RATES).items())
 def test_a_name_is_read_as_its_unit(word, name):
     assert unit(f" {word}") == name
-    assert known(name) and name.split()[0] in KINDS
+    assert is_known_unit(name) and name.split()[0] in KINDS
 
 
 @pytest.mark.parametrize("effect", CHANGES)
