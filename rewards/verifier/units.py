@@ -1,4 +1,4 @@
-"""Units of measurement: one name for each, and which of them measure the same thing."""
+"""Units of measurement: one name for every unit, and which of them have the same dimension."""
 
 import re
 from fractions import Fraction
@@ -6,7 +6,8 @@ from fractions import Fraction
 from rewards.verifier.notation import is_number_word, plain, without_text
 from rewards.verifier.phrases import UNIT
 
-# Every name of one unit on one line, the first is its name here; a plural s is understood.
+# A unit stands between strokes, under the name that `unit` gives it and its other names; a plural s
+# is understood.
 _UNITS = """
 length: mm millimeter millimetre|cm centimeter centimetre|m meter metre|km kilometer kilometre|in inch inches inche
 length: ft foot feet|yd yard|mi mile
@@ -26,12 +27,14 @@ NAMES: dict[str, str] = {}
 KINDS: dict[str, str] = {}
 for _line in _UNITS.strip().splitlines():
     _kind, _, _row = _line.partition(": ")
-    for _unit in _row.split("|"):
-        _first = _unit.split()[0]
-        KINDS[_first] = _kind
-        for _word in _unit.split():
-            NAMES[_word] = NAMES.setdefault(f"{_word}s", _first) if len(_word) > 1 else _first
-del _line, _kind, _row, _unit, _first, _word
+    for _words in _row.split("|"):
+        _name = _words.split()[0]
+        KINDS[_name] = _kind
+        for _word in _words.split():
+            NAMES[_word] = _name
+            if len(_word) > 1:
+                NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
+del _line, _kind, _row, _words, _name, _word
 
 # How much of its kind a unit is, where another one of the kind says the same.
 SIZES = {
@@ -114,7 +117,10 @@ _HEDGES = (
     " cubed each too someone claimed claims"
 )
 _HEDGED = frozenset(_HEDGES.split())
-_FILLER = frozenset(["us", "of", "the", "a", "an", "in", "unit", "units"])
+_UNIT_WORDS = ("unit", "units")
+_FILLER = frozenset(["us", "of", "the", "a", "an", "in", *_UNIT_WORDS])
+_POWERS_BEHIND = {"squared": "^2", "cubed": "^3"}
+_POWERS_BEFORE = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 
 
 def unit(text: str) -> str | None:
@@ -126,82 +132,101 @@ def unit(text: str) -> str | None:
     """
     if ".." in text:  # an ellipsis: more follows
         return None
-    if residue := re.fullmatch(
-        r"\s*\\pmod\{(\w+)\}", text
-    ):  # "4 (mod 9)" is 4 of the residues of 9
+    residue = re.fullmatch(r"\s*\\pmod\{(\w+)\}", text)
+    if residue:  # "4 (mod 9)" is 4 of the residues of 9
         return f"mod {residue[1]}"
-    marked, text = r"\text" in text, re.sub(r"\^\s*\{(-?\d)\}", r"^\1", text)  # \text{g cm^{-3}}
+    is_marked = r"\text" in text
+    text = re.sub(r"\^\s*\{(-?\d)\}", r"^\1", text)  # \text{g cm^{-3}}
     text = without_text(text).strip(" .")
-    tokens, at = [], 0
+    tokens = _tokens(text)
+    return None if tokens is None or len(tokens) > 8 else _name_of_tokens(tokens, is_marked)
+
+
+def _tokens(text: str) -> list[tuple[str, str | None]] | None:
+    """The words and signs of a unit with their exponents; None where `text` has anything else."""
+    tokens = []
+    at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.end() == at:
             return None
         at = match.end()
-        # "four-minute", but not "a - b"
-        sign = match[3] if match[3] == "/" or match.group() == "-" else ""
-        tokens.append((match[1], match[2]) if match[1] else (sign, None))
-    if len(tokens) > 8:
-        return None
-    return _named(tokens, marked)
+        if match[1]:
+            tokens.append((match[1], match[2]))
+        else:  # "four-minute", but not "a - b"
+            is_sign = match[3] == "/" or match.group() == "-"
+            tokens.append((match[3] if is_sign else "", None))
+    return tokens
 
 
-def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
-    names, power = [], None
-    for at, (word, exponent) in enumerate(tokens, 1):
-        low = word.lower()
-        after = tokens[at][0].lower() if at < len(tokens) else ""
-        harmless = (
-            after.startswith("grade")
-            or (is_number_word(low) and after == "-")
-            or (low == "ones" and names)
-        )
-        # these and "scores" are left to AMOUNTS
-        another_number = is_number_word(low) and low != "quarters"
-        if (_effect(low) or another_number) and not harmless and (low != "times" or after):
+def _name_of_tokens(tokens: list[tuple[str, str | None]], is_marked: bool) -> str | None:
+    """The name of a unit; None where a word changes the number, or may be no word at all."""
+    lows = ["", *(word.lower() for word, _ in tokens), ""]
+    names: list[str] = []
+    power = None
+    for at, (word, exponent) in enumerate(tokens, start=1):
+        low = lows[at]
+        if _changes_number(low, lows[at + 1], not names):
             return None
-        if low in ("squared", "cubed"):
-            before = tokens[at - 2][0].lower() if at > 1 else ""
-            if before not in ("unit", "units") and not (names and is_known_unit(names[-1])):
+        if low in _POWERS_BEHIND:
+            is_behind_unit = bool(names) and is_known_unit(names[-1])
+            if lows[at - 1] not in _UNIT_WORDS and not is_behind_unit:
                 return None
             if names:
-                names[-1] += "^2" if low == "squared" else "^3"
+                names[-1] += _POWERS_BEHIND[low]
             continue
-        if low in ("square", "sq", "cubic", "cu"):
+        if low in _POWERS_BEFORE:
             if at == len(tokens):
                 return None
-            power = "2" if low.startswith("sq") else "3"
+            power = _POWERS_BEFORE[low]
             continue
-        if word.startswith("^"):
-            name = "deg" + word.removeprefix(r"^\circ").strip().upper()
-        else:
-            name = NAMES.get(word) or NAMES.get(low) or RATES.get(low)
-        scaled = re.match("(?:micro|milli|kilo|mega|giga)(?=[a-z]{3})", low)  # millicoulombs
-        if name is None and (
-            not _may_be_a_word(low, marked) or (scaled and low[scaled.end() :] in NAMES)
-        ):
+        name = _name_of_word(word, is_marked, not names)
+        if name is None:
             return None
-        if low in ("per", "each", "every") or (low in ("a", "an") and names):
-            name = "/"
-        if low in ("unit", "units") and not (exponent or power):
-            continue
-        if (
-            low in _FILLER and name != "/" and low not in ("unit", "units") and len(tokens) > 1
-        ) or low in (
-            "",
-            "-",
-            "times",
-        ):
+        if _is_skipped(low, name, exponent or power, len(tokens)):
             continue
         if exponent and exponent[0] == "-" and names:  # m s^{-1}
             names.append("/")
             exponent = exponent[1:].replace("1", "")
-        name = name or (
-            low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low
-        )
-        names.append(name + (f"^{exponent or power}" if exponent or power else ""))
+        power = exponent or power
+        names.append(f"{name}^{power}" if power else name)
         power = None
     return " ".join(names).replace("deg deg", "deg")
+
+
+def _changes_number(low: str, after: str, is_first: bool) -> bool:
+    """Whether a word, with the one after it, changes the number before it."""
+    is_number = is_number_word(low)
+    if after.startswith("grade") or (is_number and after == "-"):
+        return False
+    if (low == "ones" and not is_first) or (low == "times" and not after):
+        return False
+    # "quarters" and "scores" are left to AMOUNTS.
+    return _effect(low) is not None or (is_number and low != "quarters")
+
+
+def _name_of_word(word: str, is_marked: bool, is_first: bool) -> str | None:
+    """The name of one word, in the singular: "/" for "per", None for letters that may be
+    variables."""
+    if word.startswith("^"):
+        return "deg" + word.removeprefix(r"^\circ").strip().upper()
+    low = word.lower()
+    name = NAMES.get(word) or NAMES.get(low) or RATES.get(low)
+    if name is None and not _may_be_a_word(low, is_marked):
+        return None
+    if low in ("per", "each", "every") or (low in ("a", "an") and not is_first):
+        return "/"
+    is_plural = low.endswith("s") and not low.endswith("ss") and len(low) > 3
+    return name or (low[:-1] if is_plural else low)
+
+
+def _is_skipped(low: str, name: str, power: str | None, count: int) -> bool:
+    """Whether a word adds nothing to the name of a unit of `count` words."""
+    if low in _UNIT_WORDS:
+        return not power
+    if low in _FILLER:
+        return name != "/" and count > 1
+    return low in ("", "-", "times")
 
 
 def _effect(word: str) -> str | None:
@@ -215,7 +240,7 @@ def _effect(word: str) -> str | None:
 
 
 def denies(word: str) -> bool:
-    """Whether `word` denies what a sentence gives, or leaves something out of it."""
+    """Whether `word` denies what a sentence gives, or excludes a part of it."""
     return _effect(word.lower()) == "a denial"
 
 
@@ -230,75 +255,94 @@ def change(text: str) -> str | None:
     words = _WORD.findall(text.lower())
     if not re.search(r"\d", text) and not any(map(is_number_word, words)):
         return None
-    effects = [(effect, word) for word in words if (effect := _effect(word))]
+    effects = [(_effect(word), word) for word in words if _effect(word)]
     # "The total is under 5" is more than a claim.
-    return ", ".join(min(effects, key=lambda found: found[0] == "a claim")) if effects else None
+    stronger = [pair for pair in effects if pair[0] != "a claim"]
+    first = (stronger or effects)[:1]
+    return ", ".join(first[0]) if first else None
 
 
-def _may_be_a_word(low: str, marked: bool) -> bool:
-    if marked or low in _FILLER or low in ("/", "-", ""):
+def _may_be_a_word(low: str, is_marked: bool) -> bool:
+    scaled = re.match("(?:micro|milli|kilo|mega|giga)(?=[a-z]{3})", low)  # millicoulombs
+    if scaled and low[scaled.end() :] in NAMES:
+        return False
+    if is_marked or low in _FILLER or low in ("/", "-", ""):
         return True
     return len(low) > 2 and re.search("[aeiouy]", low) is not None
 
 
 def is_known_unit(name: str) -> bool:
-    """Whether the unit `name`, as `unit` spells it, is one of those listed here."""
+    """Whether the unit `name`, as `unit` spells it, is one of those listed in this file."""
     return name.split("^")[0].split(" ")[0] in KINDS
 
 
 def size(name: str) -> tuple[list[str], Fraction] | None:
-    """What a unit measures and how much of it, `(["length", "/ time"], 5/18)` of "km / h"; None
+    """The dimension of a unit and its amount, `(["length", "/ time"], 5/18)` of "km / h"; None
     where unknown."""
-    kinds, amount = [], Fraction(1)
+    kinds = []
+    amount = Fraction(1)
     for part in name.replace("/ ", "/").split():
         base, _, power = part.lstrip("/").partition("^")
         if base not in SIZES:
             return None
-        kinds.append(("/ " if part[0] == "/" else "") + KINDS[base] + power)
-        amount *= Fraction(SIZES[base]) ** (int(power or 1) * (-1 if part[0] == "/" else 1))
+        factor = Fraction(SIZES[base]) ** int(power or 1)
+        if part[0] == "/":
+            kinds.append(f"/ {KINDS[base]}{power}")
+            amount /= factor
+        else:
+            kinds.append(f"{KINDS[base]}{power}")
+            amount *= factor
     return kinds, amount
 
 
 def asks_for_another_unit(name: str, question: str) -> bool:
-    """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name`
-    is hours."""
-    unit_of, per = _parts(name)
-    kind = _kind(unit_of)
+    """Whether `question` asks for a number of another unit of the same kind: minutes, and `name` is
+    hours."""
+    base, divisor = _base_and_divisor(name)
+    kind = _kind(base)
     if kind is None:
         return False
     question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
-    asked = [_parts(unit(phrase) or "") for phrase in UNIT.regex.findall(question)]
-    asked = [(u, p) for u, p in asked if _kind(u) == kind]
-    return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
+    is_asked_for = False
+    for phrase in UNIT.regex.findall(question):
+        wanted_base, wanted_divisor = _base_and_divisor(unit(phrase) or "")
+        if wanted_base == base and _same_rate(kind, wanted_divisor, divisor):
+            return False
+        is_asked_for = is_asked_for or _kind(wanted_base) == kind
+    return is_asked_for
 
 
 def asks_for_inverse(name: str, question: str) -> bool:
     """Whether `name` is litres per kilometre where `question` asks for kilometres per litre."""
-    one, per = _parts(name)
-    return per is not None and any(
-        _parts(unit(f"{found[1]} per {found[2]}") or "") == (per, one)
-        for found in re.finditer(
-            r"\bhow (?:many|much) ([a-z]+)\b[^.?]*?\b(?:per|each|every) ([a-z]+)", question.lower()
-        )
-    )
+    base, divisor = _base_and_divisor(name)
+    if divisor is None:
+        return False
+    pattern = r"\bhow (?:many|much) ([a-z]+)\b[^.?]*?\b(?:per|each|every) ([a-z]+)"
+    for top, bottom in re.findall(pattern, question.lower()):
+        if _base_and_divisor(unit(f"{top} per {bottom}") or "") == (divisor, base):
+            return True
+    return False
 
 
 def _kind(name: str) -> str | None:
-    """What a unit measures; areas are lengths here, for which another unit may have been asked as
-    well."""
+    """The dimension of a unit. An area counts as a length, for which another unit may have been
+    asked as well."""
     kind = KINDS.get(name.split("^")[0])
     return "length" if kind == "area" else kind
 
 
-def _same_rate(kind: str, asked: str | None, given: str | None) -> bool:
-    """ "How many dollars per day" may be answered by dollars, but a speed not by a length."""
-    speed = kind == "length" and {asked, given} & {"h", "min", "s"}
-    return asked == given or (None in (asked, given) and not speed)
+def _same_rate(kind: str, wanted: str | None, written: str | None) -> bool:
+    """Whether two divisors are the same. "How many dollars per day" may be answered by dollars, but
+    a speed not by a length."""
+    if wanted == written:
+        return True
+    is_speed = kind == "length" and {wanted, written} & {"h", "min", "s"}
+    return None in (wanted, written) and not is_speed
 
 
-def _parts(name: str) -> tuple[str, str | None]:
-    """The first unit of `name` and that by which it is divided, without its power: ("m", "s") of "m
-    / s^2"."""
-    first, *others = name.split(" ")
-    other = next((o for o in others if o != "/"), "")
-    return first, other.split("^")[0] if is_known_unit(other) else None
+def _base_and_divisor(name: str) -> tuple[str, str | None]:
+    """The first unit of `name`, and the unit that divides it without its power: ("m", "s") of "m /
+    s^2"."""
+    base, *behind = name.split(" ")
+    divisor = next((part for part in behind if part != "/"), "")
+    return base, divisor.split("^")[0] if is_known_unit(divisor) else None
