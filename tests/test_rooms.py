@@ -19,7 +19,6 @@ FILES = [
 LONGEST = 500  # lines of a file
 # These are longer. Each may become shorter and leave this table, and none may grow.
 LONGER = {
-    "rewards/verifier/notation.py": 516,
     "schema/meaning.py": 578,
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says

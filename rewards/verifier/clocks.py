@@ -5,7 +5,7 @@ import re
 from fractions import Fraction
 
 from rewards.verifier.context import Context
-from rewards.verifier.notation import number
+from rewards.verifier.numerals import number
 from rewards.verifier.phrases import BEFORE
 from rewards.verifier.units import unit
 from rewards.verifier.value_types import Clock, Measure, Quantity, Ratio

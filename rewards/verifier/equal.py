@@ -16,7 +16,8 @@ from types import SimpleNamespace
 from rewards.verifier.compare import compare
 from rewards.verifier.context import Algebra, Unreadable
 from rewards.verifier.languages import spoken_number
-from rewards.verifier.notation import NUMBER, depths, key, number, plain
+from rewards.verifier.notation import depths, key, plain
+from rewards.verifier.numerals import NUMBER, number
 from rewards.verifier.objections import form, objection, opposite_way
 from rewards.verifier.options import choice
 from rewards.verifier.phrases import VALUE, hedge

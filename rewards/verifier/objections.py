@@ -12,7 +12,8 @@ from rewards.verifier.arithmetic import (
     has_sum_in_brackets,
     is_sum,
 )
-from rewards.verifier.notation import NUMBER, SCALES, closing, key, plain
+from rewards.verifier.notation import closing, key, plain
+from rewards.verifier.numerals import NUMBER, SCALES
 from rewards.verifier.phrases import (
     EXPANDED,
     FACTORED,

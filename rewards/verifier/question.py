@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from rewards.verifier.notation import is_number_word, key, number, plain
+from rewards.verifier.notation import key, plain
+from rewards.verifier.numerals import is_number_word, number
 from rewards.verifier.phrases import BASE
 from rewards.verifier.value import is_name
 from rewards.verifier.value_types import Expr, InBase, Interval, List, Set, Tuple, Value, Words

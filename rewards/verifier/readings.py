@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from rewards.verifier.compare import compare
 from rewards.verifier.languages import in_digits, spoken_number
-from rewards.verifier.notation import PARTS, is_number_word, key, number, plain, without_text
+from rewards.verifier.notation import key, plain, without_text
+from rewards.verifier.numerals import PARTS, is_number_word, number
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.question import FUNCTION_WORDS, Question, stem, words_of
 from rewards.verifier.sentence import changes_value, is_unit, read_sentence

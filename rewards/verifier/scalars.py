@@ -3,7 +3,8 @@ r"""Texts of one value: a time, a ratio, a number with its unit, words, an expre
 import re
 from fractions import Fraction
 
-from rewards.verifier.notation import NUMBER, SCALES, base_named, number, without_text
+from rewards.verifier.notation import without_text
+from rewards.verifier.numerals import NUMBER, SCALES, base_named, number
 from rewards.verifier.units import is_known_unit, unit
 from rewards.verifier.value_types import Clock, Expr, InBase, Measure, Quantity, Ratio, Words
 

@@ -7,7 +7,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rewards.verifier.languages import spoken_number
-from rewards.verifier.notation import PARTS, SCALES, is_number_word, number, plain
+from rewards.verifier.notation import plain
+from rewards.verifier.numerals import PARTS, SCALES, is_number_word, number
 from rewards.verifier.phrases import hedge
 from rewards.verifier.question import (
     ANNOUNCES,

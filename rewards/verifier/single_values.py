@@ -5,7 +5,8 @@ from fractions import Fraction
 
 from rewards.verifier.arithmetic import far_apart, functions_in, is_product_of_primes
 from rewards.verifier.context import Context
-from rewards.verifier.notation import PARTS, SCALES, base_named, key, plain
+from rewards.verifier.notation import key, plain
+from rewards.verifier.numerals import PARTS, SCALES, base_named
 from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
 from rewards.verifier.units import AMOUNTS, asks_for_another_unit, size
 from rewards.verifier.value_types import Expr, InBase, Quantity, Words

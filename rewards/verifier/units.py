@@ -3,7 +3,8 @@
 import re
 from fractions import Fraction
 
-from rewards.verifier.notation import is_number_word, plain, without_text
+from rewards.verifier.notation import plain, without_text
+from rewards.verifier.numerals import is_number_word
 from rewards.verifier.phrases import UNIT
 
 # A unit stands between strokes, under the name that `unit` gives it and its other names; a plural s

@@ -10,7 +10,8 @@ from functools import lru_cache
 from math import inf
 
 from rewards.verifier import scalars
-from rewards.verifier.notation import NUMBER, closing, plain, split
+from rewards.verifier.notation import closing, plain, split
+from rewards.verifier.numerals import NUMBER
 from rewards.verifier.value_types import (
     INFINITY,
     MINUS_INFINITY,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from rewards.verifier.notation import PARTS, WORDS, base_named, number, split
+from rewards.verifier.notation import split
+from rewards.verifier.numerals import PARTS, WORDS, base_named, number
 
 _N = r"\d+(?:\.\d+)?"
 _THINGS = (

@@ -9,18 +9,8 @@ from rewards.verifier import algebra, judge
 from rewards.verifier.arithmetic import far_apart
 from rewards.verifier.compare import RULES
 from rewards.verifier.equal import compare_answers
-from rewards.verifier.notation import (
-    CHARACTERS,
-    COMMANDS,
-    PARTS,
-    SCALES,
-    SPELLINGS,
-    WORDS,
-    base_named,
-    is_number_word,
-    number,
-    plain,
-)
+from rewards.verifier.notation import CHARACTERS, COMMANDS, SPELLINGS, plain
+from rewards.verifier.numerals import PARTS, SCALES, WORDS, base_named, is_number_word, number
 from rewards.verifier.units import CHANGES, KINDS, NAMES, NO_DOUBT, RATES, is_known_unit, unit
 from rewards.verifier.value import value
 from rewards.verifier.value_types import (

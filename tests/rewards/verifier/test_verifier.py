@@ -10,7 +10,8 @@ import pytest
 from data.gold import gold_answer
 from rewards.verifier import judge, judge_all
 from rewards.verifier.extract import _INTEGER_RESPONSE, extract
-from rewards.verifier.notation import key, number, plain
+from rewards.verifier.notation import key, plain
+from rewards.verifier.numerals import number
 from rewards.verifier.value import value
 from rewards.verifier.value_types import Expr
 

@@ -4,7 +4,8 @@ gold."""
 import hypothesis
 
 from rewards.verifier import judge
-from rewards.verifier.notation import key, number, plain
+from rewards.verifier.notation import key, plain
+from rewards.verifier.numerals import number
 from rewards.verifier.value import value
 
 st = hypothesis.strategies

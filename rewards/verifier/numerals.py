@@ -1,0 +1,193 @@
+"""The exact value of a written-out number: integers, decimals, fractions, mixed numbers, repeating
+decimals, powers of ten and number words."""
+
+import re
+from fractions import Fraction
+
+from rewards.verifier.notation import closing
+
+MAX_DIGITS = 300  # of one number; a longer one can still be right by being spelled like the gold
+_MAX_POWER_OF_TEN = 300
+
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+|\d+)"
+_DECIMAL = rf"(?:{_DIGITS}(?:\.\d*)?|\.\d+)"
+_SIGNED = rf"(?:[+-]?\s*{_DECIMAL})"
+_FRACTION = (
+    rf"(?:\\frac\{{\s*(?P<a>{_SIGNED})\s*\}}\s*\{{\s*(?P<b>{_SIGNED})\s*\}}"
+    rf"|(?P<c>{_DECIMAL})\s*/\s*(?P<d>{_SIGNED}))"
+)
+NUMBER = re.compile(
+    rf"(?P<sign>[+-]?)\s*(?:(?:(?P<whole>\d+)\s*(?:\s|(?=\\frac))\s*)?{_FRACTION}"
+    r"|(?P<before>\d*)\.(?P<once>\d*)(?:\\overline\{(?P<over>\d+)\}|\((?P<parens>\d+)\)|"
+    r"(?P<dots>\d)\.\.\.+)"
+    rf"|(?P<decimal>{_DECIMAL})"
+    r"(?:\s*(?:\\times|\\cdot|\*|[xX])\s*10\s*\^\s*\{?\s*(?P<power>[+-]?\s*\d+)(?:\s*\})?|"
+    r"[eE](?P<exp>[+-]?\d+))?"
+    r"|10\s*\^\s*\{?\s*(?P<ten>[+-]?\s*\d+)(?:\s*\})?)"
+)
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen "
+)
+WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
+SCALES = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 1000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6}
+PARTS |= {"seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12}
+PARTS |= {"twentieth": 20, "hundredth": 100}
+PARTS |= {f"{word}th": n for word, n in WORDS.items() if 13 <= n < 20}
+PARTS |= {"thousandth": 1000, "millionth": 10**6}
+PARTS |= {f"{word}s": n for word, n in PARTS.items() if word != "halves"}
+_BASES = {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16, "hex": 16}
+
+
+def base_named(name: str) -> int | None:
+    """The base that "2", "two" or "binary" names."""
+    if name.isdecimal():
+        return int(name) if len(name) < 3 else None
+    return _BASES.get(name, WORDS.get(name))
+
+
+def is_number_word(word: str) -> bool:
+    """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds",
+    "sixtieths"."""
+    stems = {word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ths?$", "", word)}
+    stems.add(re.sub("ieths?$", "y", word))
+    return any(stem in WORDS or stem in SCALES or stem in PARTS for stem in stems)
+
+
+def number(text: str) -> Fraction | None:
+    """The exact value of `text` (in `plain` spelling) if it is one written-out number, else
+    None."""
+    text = text.strip()
+    while len(text) > 2 and text[0] in "({" and closing(text, 0) == len(text) - 1:
+        if text[0] == "(" and "," in text:  # (1,234) is a pair
+            return None
+        text = text[1:-1].strip()
+    if len(text) > MAX_DIGITS + 40:
+        return None
+    match = NUMBER.fullmatch(text)
+    if match is None:
+        return _spoken(text)
+    try:
+        amount = _matched(match.groupdict())
+    except (ZeroDivisionError, ValueError):  # 1/0, or a denominator of spaces and signs only
+        return None
+    return -amount if amount is not None and match["sign"] == "-" else amount
+
+
+def _matched(part: dict[str, str | None]) -> Fraction | None:
+    """The value of a match of `NUMBER`, by its groups."""
+    bottom = part["b"] or part["d"]
+    if bottom:
+        fraction = _exact(part["a"] or part["c"]) / _exact(bottom)
+        if part["whole"] is None:
+            return fraction
+        # "3 -1/2" and "3 5/2" are not mixed numbers.
+        return _exact(part["whole"]) + fraction if 0 < fraction < 1 else None
+    if not part["decimal"] and not part["ten"]:
+        return _repeating(part)
+    power = int(re.sub(r"\s", "", part["power"] or part["exp"] or part["ten"] or "0"))
+    if abs(power) > _MAX_POWER_OF_TEN:
+        return None
+    return _exact(part["decimal"] or "1") * Fraction(10) ** power
+
+
+def _exact(digits: str) -> Fraction:
+    return Fraction(re.sub(r"[\s,]", "", digits))
+
+
+def _repeating(part: dict[str, str | None]) -> Fraction | None:
+    once = part["once"]
+    block = part["over"] or part["parens"]
+    if block is None:
+        # "0.1666..." names 1/6 because a block is seen to repeat; "3.14..." names nothing.
+        digits = once + part["dots"]
+        repeated = re.search(r"(\d)\1\1+$|(\d{2,}?)\2+$", digits)
+        if repeated is None:
+            return None
+        once = digits[: repeated.start()]
+        block = repeated[1] or repeated[2]
+    base = Fraction(int((part["before"] or "0") + once), 10 ** len(once))
+    return base + Fraction(int(block), 10 ** len(once) * (10 ** len(block) - 1))
+
+
+def _spoken(text: str) -> Fraction | None:
+    """The value of a number in words."""
+    words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text.lower()).split()
+    if not words or len(words) > 12:
+        return None
+    if words[0] in ("negative", "minus"):
+        amount = number(" ".join(words[1:]))
+        return None if amount is None else -amount
+    if len(words) == 3 and words[:2] == ["half", "a"] and words[2] in SCALES:
+        return Fraction(SCALES[words[2]], 2)
+    if words[-1] in PARTS:
+        return _spoken_fraction(words)
+    if "point" in words[1:]:
+        point = words.index("point")
+        digits = [WORDS.get(word, 10) for word in words[point + 1 :]]
+        if all(digit < 10 for digit in digits):
+            return _spoken_decimal(words[:point], digits)
+    return _spoken_integer(words)
+
+
+def _spoken_decimal(before: list[str], digits: list[int]) -> Fraction | None:
+    integer = _spoken(" ".join(before))
+    if integer is None or not digits:
+        return None
+    return integer + Fraction(int("".join(map(str, digits))), 10 ** len(digits))
+
+
+def _spoken_integer(words: list[str]) -> Fraction | None:
+    """ "one hundred and five", "a million"."""
+    total = 0
+    group = 0
+    for before, word in zip([None, *words], words, strict=False):
+        n = WORDS.get(word)
+        if n is not None:
+            if not _may_follow(before, n, group):
+                return None
+            group += n
+        elif word in SCALES and before is not None:
+            group = (group or 1) * SCALES[word]
+            if word != "hundred":
+                total += group
+                group = 0
+        else:
+            is_inner_and = word == "and" and before in SCALES and word is not words[-1]
+            is_first_article = word == "a" and before is None
+            if not is_inner_and and not is_first_article:
+                return None
+    return None if words == ["a"] else Fraction(total + group)
+
+
+def _may_follow(before: str | None, n: int, group: int) -> bool:
+    """Whether `n` may stand behind the word `before`, which makes `group` so far: "twenty one" and
+    "hundred five", not "one two" and not "twenty twelve"."""
+    if group % 100 if n > 9 else group % 10:
+        return False
+    return before not in WORDS or (WORDS[before] >= 20 and 0 < n < 10)
+
+
+def _spoken_fraction(words: list[str]) -> Fraction | None:
+    """ "one half", "two and three quarters", "a third"."""
+    integer = Fraction(0)
+    if "and" in words:
+        cut = words.index("and")
+        integer = _spoken(" ".join(words[:cut]))
+        words = words[cut + 1 :]
+    count = words[:-1]
+    if not count and words[-1].endswith("s"):  # "thirds"
+        return None
+    top = Fraction(1) if count in ([], ["a"]) else _spoken(" ".join(count))
+    return None if integer is None or top is None else integer + top / PARTS[words[-1]]
