@@ -23,7 +23,7 @@ LONGER = {
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 7_720, "tests/": 29_200, "everything else": 20_000}
+BUDGET = {"rewards/verifier/": 7_550, "tests/": 29_200, "everything else": 20_000}
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",

@@ -74,10 +74,11 @@ def _coordinates(match: re.Match) -> str | None:
     if not re.fullmatch(rf"(?:(?:^|[+-])[+-]?{_COEFFICIENT}?\*?[ijk])+", text):
         return None
     terms = re.findall(rf"([+-]?)({_COEFFICIENT}?)\*?([ijk])", text)
-    of = {letter: sign.replace("+", "") + (factor or "1") for sign, factor, letter in terms}
-    if len(of) < len(terms) or len(of) < 2:
+    factors = {letter: sign.replace("+", "") + (factor or "1") for sign, factor, letter in terms}
+    if len(factors) < len(terms) or len(factors) < 2:
         return None
-    return "(" + ",".join(of.get(letter, "0") for letter in ("ijk" if "k" in of else "ij")) + ")"
+    letters = "ijk" if "k" in factors else "ij"
+    return "(" + ",".join(factors.get(letter, "0") for letter in letters) + ")"
 
 
 def _solutions(match: re.Match) -> str | None:
@@ -123,10 +124,10 @@ def _multiple(match: re.Match) -> str | None:
         number(match[1]),
         *re.split(r"([,;&]|\\\\|\\(?:begin|end)\{\w+\}|[()])", match[2]),
     )
-    made = [part if n % 2 or not part.strip() else number(part) for n, part in enumerate(parts)]
-    if None in made:
+    terms = [part if n % 2 or not part.strip() else number(part) for n, part in enumerate(parts)]
+    if None in terms:
         return None
-    return "".join(part if isinstance(part, str) else str(factor * part) for part in made)
+    return "".join(term if isinstance(term, str) else str(factor * term) for term in terms)
 
 
 def _of_integers(match: re.Match) -> str | None:
@@ -136,7 +137,7 @@ def _of_integers(match: re.Match) -> str | None:
 
 
 def _complement(match: re.Match) -> str | None:
-    r"""`\mathbb{R} \setminus [1,2)` as the union of what is left: `(-\infty,1) \cup [2,\infty)`."""
+    r"""`\mathbb{R} \setminus [1,2)` as the union of two rays: `(-\infty,1) \cup [2,\infty)`."""
     turned = {"[": ")", "(": "]", "]": "(", ")": "["}
     ends = match[1].split(",")
     if match[1][0] != "\\" and len(ends) == 2:
@@ -149,7 +150,7 @@ def _complement(match: re.Match) -> str | None:
     if match[1][0] != "\\" or (len(holes) > 1 and (None in values or values != sorted(values))):
         return None
     edges = [r"-\infty", *holes, r"\infty"]
-    return r" \cup ".join(f"({one},{other})" for one, other in pairwise(edges))
+    return r" \cup ".join(f"({lower},{upper})" for lower, upper in pairwise(edges))
 
 
 def _roman(match: re.Match) -> str | None:
@@ -159,7 +160,8 @@ def _roman(match: re.Match) -> str | None:
         for letter in match["roman"] or match["only"] or ""
     ]
     n = match["n"] or sum(
-        -one if one < other else one for one, other in zip(digits, [*digits[1:], 0], strict=True)
+        -digit if digit < after else digit
+        for digit, after in zip(digits, [*digits[1:], 0], strict=True)
     )
     return (
         f"{n}{(match['after'] or ' ' + (match['thing'] or 'quadrant')).lower()}"
@@ -290,6 +292,8 @@ def respelled(text: str) -> str:
     if len(text) > 200:
         return text
     for pattern, replacement in _COMPILED:
-        if (match := pattern.fullmatch(text)) and (made := replacement(match)) is not None:
-            return made
+        match = pattern.fullmatch(text)
+        spelled = replacement(match) if match else None
+        if spelled is not None:
+            return spelled
     return text
