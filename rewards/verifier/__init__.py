@@ -10,11 +10,12 @@ second_mile.tsv have thousands of judged answers.
 
 `extract` reduces a response to its answer by the tables in `phrases`, and `equal` compares it with
 the gold: by spelling (`notation`; `wholes` for complete answers; `languages`), by its typed `value`
-with its `units`, and by the rule for its type (`compare`; `arithmetic`, `clocks`). A wrong answer
-has second `readings` in the light of its `question`; `sentence` finds the answer in a sentence.
-Only the pairs that this does not decide go to the `algebra`, in a worker process under a time limit
-(`pool`). A problem that many answers solve has a check in place of a gold (`checks`). The package
-can stand alone: it uses only data/gold.py of the project.
+(`scalars`, `numerals`, `units`), and by the rule for its type in the table of `compare`
+(`single_values`, `clocks`, `relations`); `options` and `objections` hold what the question decides.
+A wrong answer has second `readings` in the light of its `question`; `sentence` finds the answer in
+a sentence. Only the pairs that this does not decide go to the `algebra`, in a worker process under
+a time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`).
+The package can stand alone: it uses only data/gold.py of the project.
 """
 
 import re
