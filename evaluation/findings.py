@@ -23,8 +23,8 @@ from evaluation.audit import (
     without_reward_model,
 )
 from evaluation.probe import chosen
+from schema.advice import fault_at, faults_of_error
 from schema.configs import setting
-from schema.meaning import fault_at, not_seen
 from schema.names import LEARNED, missing_columns
 from schema.recipe import Recipe
 from schema.stages import finished
@@ -63,7 +63,7 @@ def model_findings(
         if recipe.model.name_or_path and Path(recipe.model.name_or_path).is_dir():
             checked(recipe.model.name_or_path, None)  # the headers of its weights too
     except RecipeError as error:
-        yield from not_seen(
+        yield from faults_of_error(
             recipe, error, ("model",), "the model, and so prompt, lengths and memory"
         )
     if LEARNED in recipe.rewards:
@@ -72,7 +72,7 @@ def model_findings(
             with reward_model_files(recipe, weights=on_this_machine):
                 pass
         except RecipeError as error:
-            yield from not_seen(recipe, error, ("rewards", LEARNED), "the reward model")
+            yield from faults_of_error(recipe, error, ("rewards", LEARNED), "the reward model")
     lengths = []
     if tokenizer and rows:
         _say_prompt(recipe, tokenizer, rows[0])
@@ -142,7 +142,7 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
     try:
         chosen(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
-        yield from not_seen(recipe, error, ("data", "pass_rate"), "the probe")
+        yield from faults_of_error(recipe, error, ("data", "pass_rate"), "the probe")
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:

@@ -37,7 +37,7 @@ from runs.folder import (
 )
 from schema import configs
 from schema.configs import ACCURACY, RIGHT
-from schema.names import RESERVED, named
+from schema.names import RESERVED, name_and_arguments
 from schema.stages import STAGES, algorithm
 from training.checkpoints import is_adapter, write_whole
 from training.tiny_models import BUILDERS
@@ -126,7 +126,7 @@ def training_sets(run: Run) -> list[tuple[str, dict]]:
     sets = []
     for entry in train if isinstance(train, list) else []:
         if isinstance(entry, str) or (isinstance(entry, dict) and entry):
-            name, arguments = named(entry)
+            name, arguments = name_and_arguments(entry)
             sets.append((str(name), arguments if isinstance(arguments, dict) else {}))
     return sets
 
@@ -277,9 +277,9 @@ def model_card(run: Run, stage: str) -> str:
     has_adapter = is_adapter(run.folder)
     path = run.public_path.with_name("merged") if merged else run.public_path
     kind = "A LoRA adapter" if has_adapter and not merged else "A model"
-    method = trained.made
+    method = trained.title
     if trained.name == "grpo":
-        method = algorithm(run.recipe.get("algorithm")).made
+        method = algorithm(run.recipe.get("algorithm")).title
     if trained.warm_start and run.section("sft"):
         method += " after an SFT warm start"
     if merged and has_adapter:
@@ -385,7 +385,7 @@ def recipe_line(run: Run) -> str:
     if sft:
         parts.append(f"SFT warm start of {code(sft.get('max_steps'))} steps")
     settings = [f"{key} {code(grpo[key])}" for key in GRPO_KEYS if key in grpo]
-    parts.append(f"{algorithm(run.recipe.get('algorithm')).made} ({', '.join(settings)})")
+    parts.append(f"{algorithm(run.recipe.get('algorithm')).title} ({', '.join(settings)})")
     for name, options in run.section("rewards").items():
         weight = options.get("weight", 1.0) if isinstance(options, dict) else 1.0
         parts.append(f"{code(name)} × {code(weight)}")

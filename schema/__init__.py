@@ -11,7 +11,7 @@ for name in ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-# pictures are files; another's wrong word there would fail a run at its end
+# Pictures are written to files. An invalid value of this variable would fail a run at its end.
 os.environ["MPLBACKEND"] = "agg"
 # A progress bar belongs on a terminal; in a file or a pipe, one line per logging step is enough.
 if not sys.stderr.isatty():

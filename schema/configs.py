@@ -1,13 +1,13 @@
 """From the sections of a recipe that belong to trl, peft and transformers to the libraries' own
-configs: what the recipe sets, what we set where it does not, and what the libraries say against
-it."""
+configs: the values that the recipe sets, our own defaults, and what the libraries refuse."""
 
 import ast
+import math
 import os
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,51 +18,60 @@ from schema.sections import Recipe
 from schema.values import Number, remote_trackers, rule_of
 
 SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
-SECTIONS |= {name: each.config for name, each in stages.STAGES.items()}
+SECTIONS |= {name: stage.config for name, stage in stages.STAGES.items()}
 
 # Keys of the lines that a run logs. trl's name for the share of held-out problems that are right:
 ACCURACY = "eval_rewards/correct_answer/mean"
-# Beside it a "1" or "0" for each problem, in the order of their texts:
+# Beside it a "1" or a "0" for each problem, in the order of the problems' texts:
 RIGHT = "eval_right"
 # The share of groups whose completions all earn the same:
 WITHOUT_SIGNAL = "groups_without_signal"
 
-SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
-# Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
-PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
+SAVE_STEPS = 50  # our default, or the next multiple of a generation cycle
+# The address of GRPO's server is no part of a run: its next start may find the server elsewhere.
+SERVER_KEYS = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
 PATTERNS = ("rank_pattern", "alpha_pattern")
-OF_EXPERTS = r".*\."  # what peft writes before the name of experts in them
-# held-out problems in a batch, for each completion of a training batch, where transformers answers
+EXPERTS_PREFIX = r".*\."  # peft writes it before the name of experts in them
+# Held-out problems in a batch, for each completion of a training batch, if transformers answers.
 EVALUATED = 2
 
 
-# What a config class declares is read from its source: importing it takes seconds, and a misspelt
-# key is told at once. tests/schema/test_values.py holds every field against the class itself.
+# The fields of a config class are read from its source: importing the class takes seconds, and a
+# misspelt key should be reported at once. tests/schema/test_values.py compares every field with the
+# class itself.
 
 
-def _of_trl(config: str) -> tuple[str, str, str]:
-    """`trl.trainer.SFTConfig` is in the file trainer/sft_config.py."""
+def _trl_source(config: str) -> tuple[str, str, str]:
+    """Package, file and name of a class of trl: `trl.trainer.SFTConfig` is in the file
+    trainer/sft_config.py."""
     package, *folders, name = config.split(".")
-    return package, "/".join([*folders, f"{name.removesuffix('Config').lower()}_config.py"]), name
+    file = f"{name.removesuffix('Config').lower()}_config.py"
+    return package, "/".join([*folders, file]), name
 
 
 CLASSES = {
     "adapter": ("peft", "tuners/lora/config.py", "LoraConfig"),
     "quantization": ("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),
-    **{name: _of_trl(each.config) for name, each in (stages.STAGES | stages.ALGORITHMS).items()},
 }
+for name, trainer in (stages.STAGES | stages.ALGORITHMS).items():
+    CLASSES[name] = _trl_source(trainer.config)
 _INHERITED = (
     ("peft", "config.py", "PeftConfig"),
     ("peft", "config.py", "PeftConfigMixin"),
     ("trl", "trainer/base_config.py", "_BaseConfig"),
     ("transformers", "training_args.py", "TrainingArguments"),
 )
-_BY_NAME = {each[-1]: each for each in (*CLASSES.values(), *_INHERITED)}
-UNKNOWN = object()  # a default that is worked out when the class is imported
+_BY_NAME = {source[-1]: source for source in (*CLASSES.values(), *_INHERITED)}
+UNKNOWN = object()  # stands for a default that the class computes when it is imported
 
 
 class Field(NamedTuple):
-    """`type`: as its class declares it. `default`: its value where a recipe does not set it."""
+    """A field of a config class.
+
+    Attributes:
+        type: its declared type.
+        default: its value where a recipe does not set it.
+    """
 
     type: str
     default: Any
@@ -75,8 +84,8 @@ def fields(section: str) -> dict[str, Field]:
 
 @cache
 def fields_of(package: str, file: str, name: str) -> dict[str, Field]:
-    """Every field of a class in a file of a package: its own, and those of the classes above that
-    it inherits from."""
+    """Every field of a class in a file of a package, with the fields that it inherits from the
+    classes above."""
     folder = Path(find_spec(package).submodule_search_locations[0])
     tree = ast.parse((folder / file).read_text(encoding="utf-8"))
     node = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
@@ -88,21 +97,21 @@ def fields_of(package: str, file: str, name: str) -> dict[str, Field]:
 
 
 def defaults(section: str) -> dict[str, Any]:
-    """Name to default of every field whose default the source says."""
-    known = fields(section).items()
-    return {key: field.default for key, field in known if field.default is not UNKNOWN}
+    """The default of every field whose source states one, by the field's name."""
+    values = {key: field.default for key, field in fields(section).items()}
+    return {key: value for key, value in values.items() if value is not UNKNOWN}
 
 
-def _declared(body: list[ast.stmt]):
+def _declared(body: list[ast.stmt]) -> Iterator[tuple[str, Field]]:
     for node in body:
         if isinstance(node, ast.AnnAssign):
-            given = {"default": _literal(node.value)}
-            if isinstance(node.value, ast.Call):
-                given = {each.arg: _literal(each.value) for each in node.value.keywords}
-            if given.get("init") is not False:  # its class sets such a field itself
-                declared = ast.unparse(node.annotation)
-                yield node.target.id, Field(declared, given.get("default", UNKNOWN))
-        # A class that is no dataclass.
+            options = {"default": _literal(node.value)}
+            if isinstance(node.value, ast.Call):  # `field(default=…)`
+                options = {keyword.arg: _literal(keyword.value) for keyword in node.value.keywords}
+            if options.get("init") is not False:  # otherwise the class sets the field itself
+                annotation = ast.unparse(node.annotation)
+                yield node.target.id, Field(annotation, options.get("default", UNKNOWN))
+        # The class is no dataclass, and its fields are the arguments of its constructor.
         elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
             names = [argument.arg for argument in node.args.args[1:]]
             for key, default in zip(names, map(_literal, node.args.defaults), strict=True):
@@ -127,22 +136,23 @@ def _class(path: str) -> type:
 
 
 def complaint(recipe: Recipe, section: str) -> str | None:
-    """What the library's own config says against the section, or None. It is said to the user, as a
+    """The reason why the library's own config refuses the section, or None. The user reads it in a
     fault."""
     build = {"adapter": adapter_config, "quantization": quantization_config}
     try:
         if section in build:
             build[section](recipe)
         else:
-            return _against_schedule(training_config(recipe, section))
+            return _schedule_complaint(training_config(recipe, section))
     except (*REFUSALS, AttributeError) as error:
         return " ".join(str(error).split()) or type(error).__name__
     return None
 
 
-def _against_schedule(config) -> str | None:
-    """What transformers says against the schedule of the learning rate; or that the rate is never
-    reached, as where the phases do not fit into the steps, or that it rises above itself."""
+def _schedule_complaint(config) -> str | None:
+    """The reason why transformers refuses the schedule of the learning rate. Or else that the
+    schedule never reaches the learning rate, because its phases do not fit into the steps, or that
+    it rises above it."""
     import torch
     from transformers import get_scheduler
 
@@ -151,10 +161,10 @@ def _against_schedule(config) -> str | None:
     warmup = config.get_warmup_steps(steps)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
     arguments = (config.lr_scheduler_type, optimizer, warmup, steps, config.lr_scheduler_kwargs)
-    tried = {0, warmup, *range(0, steps, steps // 1000 + 1)}
+    sampled_steps = {0, warmup, *range(0, steps, steps // 1000 + 1)}
     try:
         share = get_scheduler(*arguments).lr_lambdas[0]
-        highest = max(share(step) for step in tried)
+        highest = max(share(step) for step in sampled_steps)
     except (TypeError, ValueError, ArithmeticError) as error:
         return f"{key}: {error}"
     if config.max_steps < 1 or 0.99 <= highest <= 1.01:
@@ -164,25 +174,27 @@ def _against_schedule(config) -> str | None:
 
 
 def training_config(recipe: Recipe, section: str):
-    """The config of a stage's trainer. That of another algorithm than GRPO gets what it has of
-    GRPO's settings, and GRPO's defaults where its own differ: a key that is left out says the same
-    under every algorithm.
+    """The config of a stage's trainer. Under another algorithm than GRPO, its config gets the
+    settings of GRPO that it has, and GRPO's defaults where its own differ: a key that is missing in
+    a recipe means the same under every algorithm.
 
     Raises:
-        RecipeError: it was launched to be sharded, and here it would not be, or in float16.
+        RecipeError: the process was launched to shard the model, which this machine would not do,
+            or would do in float16.
     """
-    arguments, kind = training_arguments(recipe, section), section_class(section)
+    arguments = training_arguments(recipe, section)
+    config_class = section_class(section)
     fsdp = os.environ.get("ACCELERATE_USE_FSDP") == "true"
     deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
     if arguments.get("fp16") and (fsdp or deepspeed):
         message = "float16 is not sharded here: take ACCELERATE=ddp"
         raise RecipeError([Fault(recipe.place("model", "dtype"), message)])
     if section == "grpo" and recipe.algorithm is not None:
-        kind = _class(stages.algorithm(recipe.algorithm).config)
-        taken = fields(recipe.algorithm)
+        config_class = _class(stages.algorithm(recipe.algorithm).config)
+        accepted = fields(recipe.algorithm)
         arguments = defaults("grpo") | arguments
-        arguments = {key: value for key, value in arguments.items() if key in taken}
-    config = kind(**arguments)
+        arguments = {key: value for key, value in arguments.items() if key in accepted}
+    config = config_class(**arguments)
     if fsdp and config.distributed_state.distributed_type == "MULTI_CPU":
         message = "accelerate has FSDP for GPUs alone, and would silently train with DDP"
         raise RecipeError([f"{message}: ACCELERATE=cpu2"])
@@ -190,45 +202,45 @@ def training_config(recipe: Recipe, section: str):
 
 
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
-    """The arguments that differ from the library's defaults: what this machine decides, and what is
-    chosen."""
+    """The arguments that differ from the library's defaults: those that depend on this machine, and
+    those that we or the recipe set."""
     has_gpu = hardware.gpu() is not None
     launched_in = os.environ.get("ACCELERATE_MIXED_PRECISION")
     if launched_in == "bf16" and not hardware.has_arithmetic("bfloat16"):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16` below
-    half = has_gpu and recipe.model.dtype == "float16"  # accelerate then scales the loss
-    in_bfloat16 = has_gpu and not half and hardware.has_arithmetic("bfloat16")
-    machine = {"use_cpu": not has_gpu, "bf16": in_bfloat16}
-    if half:
-        machine["fp16"] = True
+    is_float16 = has_gpu and recipe.model.dtype == "float16"
+    is_bfloat16 = has_gpu and not is_float16 and hardware.has_arithmetic("bfloat16")
+    machine = {"use_cpu": not has_gpu, "bf16": is_bfloat16}
+    if is_float16:
+        machine["fp16"] = True  # accelerate then scales the loss
     return machine | chosen(recipe, section)
 
 
 def chosen(recipe: Recipe, section: str) -> dict[str, Any]:
-    """What we set in a section, and what the recipe does, which wins."""
+    """The values of a section that we set, replaced by those that the recipe sets."""
     return own_defaults(recipe, section) | with_floats(section, getattr(recipe, section) or {})
 
 
-def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
+def with_floats(section: str, values: dict[str, Any]) -> dict[str, Any]:
     """The values with a float for every number that may be a fraction: once the weights are loaded,
     some libraries refuse a 2 where 2.0 is meant."""
-    values = dict(given)
-    for key, value in given.items():
+    converted = dict(values)
+    for key, value in values.items():
         rule = rule_of(section, key, fields(section)[key].type)
         if isinstance(rule, Number) and not rule.whole and value is not None:
-            values[key] = float(value)
-    return values
+            converted[key] = float(value)
+    return converted
 
 
 def setting(recipe: Recipe, section: str, key: str) -> Any:
-    """The value of a section's field, as its config is built with it: the recipe's, or else ours,
-    or else the library's default. It imports no library; what the machine decides, and what a
-    class computes from others, must be read off `training_config` instead."""
+    """The value of a section's field in its config: the recipe's value, or else ours, or else the
+    library's default. This imports no library. A value that depends on the machine, or that a class
+    computes from other fields, must be read from `training_config` instead."""
     return settings(recipe, section)[key]
 
 
 def settings(recipe: Recipe, section: str) -> dict[str, Any]:
-    """All of them, by name: see `setting`."""
+    """The values of all fields of a section, by name: see `setting`."""
     return defaults(section) | chosen(recipe, section)
 
 
@@ -238,42 +250,30 @@ def samples_from_server(recipe: Recipe) -> bool:
 
 
 def vllm_dtype(recipe: Recipe) -> str:
-    """What vLLM computes in, on a server and in an evaluation: bfloat16 for float32 weights where
-    training computes in it too (autocast), as vLLM does by itself in the trainer's process. Float32
-    would be several times slower.
+    """The data type in which vLLM computes, on a server and in an evaluation: bfloat16 for float32
+    weights if training computes in it too (autocast), as vLLM does by itself in the trainer's
+    process. Float32 would be several times slower.
     """
     autocast = training_arguments(recipe, "grpo")["bf16"] and hardware.has_arithmetic("bfloat16")
     return "bfloat16" if autocast and recipe.model.dtype == "float32" else recipe.model.dtype
 
 
 def without_place(resolved: dict) -> dict:
-    """A resolved recipe as a run saves it: of another machine no file speaks that a run has
-    written."""
-
-    def stays(key: str, value: Any) -> bool:
-        return key not in PLACE and not (key == "report_to" and remote_trackers(value))
-
-    return {
-        name: (
-            {key: value for key, value in each.items() if stays(key, value)}
-            if isinstance(each, dict)
-            else each
-        )
-        for name, each in resolved.items()
-    }
+    """A resolved recipe as a run saves it: without the addresses of other machines, so that no file
+    of a run contains them."""
+    sections = {}
+    for name, section in resolved.items():
+        if isinstance(section, dict):
+            section = {key: value for key, value in section.items() if key not in SERVER_KEYS}
+            if remote_trackers(section.get("report_to")):
+                del section["report_to"]
+        sections[name] = section
+    return sections
 
 
 def shared_defaults(section: str) -> dict[str, Any]:
-    """The fields that we set to the same in every run that does not say otherwise."""
-    of_grpo = {
-        # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a
-        # thousand tokens the rounding of the two engines alone gets there (trl issues 5815 and
-        # 7269).
-        "vllm_importance_sampling_mode": "token_truncate",
-        # trl's 0.0.0.0 would be every address of the machine to a server.
-        "vllm_server_host": "127.0.0.1",
-    }
-    return {
+    """The fields for which we have the same default in every run."""
+    values = {
         "report_to": "none",
         "project": "grpo-recipes",  # the name under which a tracker shows the runs
         "save_steps": SAVE_STEPS,
@@ -281,61 +281,80 @@ def shared_defaults(section: str) -> dict[str, Any]:
         "logging_steps": 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
         "logging_nan_inf_filter": False,
-        **(of_grpo if section == "grpo" else {}),
-        **stages.STAGES[section].defaults,
     }
+    if section == "grpo":
+        # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a
+        # thousand tokens the rounding of the two engines alone exceeds it (trl issues 5815 and
+        # 7269).
+        values["vllm_importance_sampling_mode"] = "token_truncate"
+        # A server would take trl's 0.0.0.0 for every address of the machine.
+        values["vllm_server_host"] = "127.0.0.1"
+    return values | stages.STAGES[section].defaults
 
 
 def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
-    """The fields that we set on every machine where the recipe does not."""
+    """Our defaults for a section, which are the same on every machine."""
     folder = recipe.stage_dir(section)
-    own = {"output_dir": str(folder), "seed": recipe.seed, "run_name": "/".join(folder.parts[-2:])}
-    defaults = own | shared_defaults(section)
+    values = {
+        "output_dir": str(folder),
+        "seed": recipe.seed,
+        "run_name": "/".join(folder.parts[-2:]),
+    }
+    values |= shared_defaults(section)
     if section == "grpo":
-        whole = generation(recipe.grpo).whole
-        defaults["save_steps"] = -(-SAVE_STEPS // whole) * whole
-        defaults |= _validated_while_training(recipe.grpo, recipe.evaluate.checkpoint_problems)
-        defaults["reward_weights"] = list(recipe.weights_of_completions.values())
-    return defaults
+        aligned_steps = generation(recipe.grpo).aligned_steps
+        values["save_steps"] = math.ceil(SAVE_STEPS / aligned_steps) * aligned_steps
+        values |= _validation_defaults(recipe.grpo, recipe.evaluate.checkpoint_problems)
+        values["reward_weights"] = list(recipe.weights_of_completions.values())
+    return values
 
 
 class Generation(NamedTuple):
     """What trl samples at once, and how long it trains on that.
 
-    `completions`: on all processes together. `steps`: the micro-batches they make. `cycle`: the
-    micro-steps until it samples again. `whole`: a checkpoint after a multiple of so many optimizer
-    steps falls on the end of a cycle.
+    Attributes:
+        completions: the number sampled, on all processes together.
+        steps: the number of micro-batches that these completions make.
+        cycle: the number of micro-steps until trl samples again.
+        aligned_steps: a checkpoint falls on the end of a cycle after a multiple of this number of
+            optimizer steps.
     """
 
     completions: int
     steps: int
     cycle: int
-    whole: int
+    aligned_steps: int
 
 
 def generation(grpo: dict, count: int | None = None) -> Generation:
-    """Of a `grpo` section, on `count` processes, or else on as many as this one's launcher
-    started."""
+    """What trl samples at once for a `grpo` section.
+
+    Args:
+        count: the number of processes. By default as many as this process's launcher started.
+    """
     values = defaults("grpo") | grpo
     accumulation = values["gradient_accumulation_steps"]
     batch = values["per_device_train_batch_size"] * (count or processes())
-    completions, steps = values["generation_batch_size"], values["steps_per_generation"]
+    completions = values["generation_batch_size"]
+    steps = values["steps_per_generation"]
     if not steps:
         steps = max(1, completions // batch) if completions else accumulation
     cycle = steps * values["num_iterations"]
-    return Generation(completions or batch * steps, steps, cycle, cycle // gcd(cycle, accumulation))
+    aligned_steps = cycle // math.gcd(cycle, accumulation)
+    return Generation(completions or batch * steps, steps, cycle, aligned_steps)
 
 
 def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
-    """The steps of GRPO, and the completions and the tokens that all processes sample in them,
-    every completion as long as it may be; None where the library counts the steps by epochs."""
-    steps, accumulation, length = (
-        setting(recipe, "grpo", key)
-        for key in ("max_steps", "gradient_accumulation_steps", "max_completion_length")
-    )
+    """The number of GRPO's steps, and the completions and tokens that all processes sample in them
+    if every completion has its greatest length. None if epochs decide the number of steps."""
+    values = settings(recipe, "grpo")
+    steps = values["max_steps"]
+    if steps <= 0:
+        return None
     sampled = generation(recipe.grpo)
-    completions = -(-steps * accumulation // sampled.cycle) * sampled.completions
-    return (steps, completions, completions * length) if steps > 0 else None
+    cycles = math.ceil(steps * values["gradient_accumulation_steps"] / sampled.cycle)
+    completions = cycles * sampled.completions
+    return steps, completions, completions * values["max_completion_length"]
 
 
 def processes() -> int:
@@ -345,19 +364,24 @@ def processes() -> int:
 
 def even_batch(problems: int, at_most: int) -> int:
     """The largest batch of at most `at_most` problems that every process can fill, or 0. trl
-    averages the batches' means, which gives the share of right answers only if all batches are
+    averages the means of the batches, which is the share of right answers only if all batches are
     full."""
-    return next((size for size in range(at_most, 0, -1) if problems % (size * processes()) == 0), 0)
+    for size in range(at_most, 0, -1):
+        if problems % (size * processes()) == 0:
+            return size
+    return 0
 
 
-def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
-    """What `grpo.eval_steps` asks of trl: one answer per problem, a checkpoint with every
-    evaluation, and the best of them kept and loaded at the end."""
+def _validation_defaults(grpo: dict, problems: int) -> dict[str, Any]:
+    """Our defaults for trl's settings that go with `grpo.eval_steps`: one answer per problem, a
+    checkpoint with every evaluation, and the best checkpoint loaded at the end."""
     values = defaults("grpo") | grpo
     if not values["eval_steps"]:
         return {}
-    # All in one batch for vLLM, which is woken, given the weights and put to sleep again for each.
-    at_most = problems if values["use_vllm"] else EVALUATED * values["per_device_train_batch_size"]
+    at_most = EVALUATED * values["per_device_train_batch_size"]
+    if values["use_vllm"]:
+        # One batch, since for each batch vLLM wakes up, loads the weights and goes to sleep again.
+        at_most = problems
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
@@ -370,47 +394,55 @@ def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
 
 
 def adapter_config(recipe: Recipe):
-    """`LoraConfig` of a recipe, or None where all weights are trained."""
+    """`LoraConfig` of a recipe, or None if all weights are trained."""
     if recipe.adapter is None:
         return None
-    # With dropout, the policy being trained would differ from the one that sampled.
-    values = with_floats("adapter", recipe.adapter)
-    return section_class("adapter")(**{"task_type": "CAUSAL_LM", "lora_dropout": 0.0} | values)
+    # With dropout, the policy being trained would differ from the policy that sampled.
+    values = {"task_type": "CAUSAL_LM", "lora_dropout": 0.0}
+    values |= with_floats("adapter", recipe.adapter)
+    return section_class("adapter")(**values)
 
 
 def require_modules(recipe: Recipe, model):
-    """Refuse an adapter that names modules or parameters which the model does not have: peft
-    silently ignores them as long as it finds one.
+    """Refuse an adapter that names modules, parameters or layers which the model does not have:
+    peft silently ignores such names as long as another name exists.
 
     Raises:
-        RecipeError: names the first such name, and the nearest that exists.
+        RecipeError: names the first missing name, and the nearest name that exists.
     """
-    given, modules = recipe.adapter or {}, [name for name, _ in model.named_modules()]
+    modules = [name for name, _ in model.named_modules()]
     parameters = [name for name, _ in model.named_parameters()]
-    kinds = {"target_parameters": ("parameter", parameters, 2)}
-    kinds |= dict.fromkeys(PATTERNS, ("module", [*modules, *parameters], 1))
-    for key in (
-        "target_modules",
-        "target_parameters",
-        "exclude_modules",
-        "modules_to_save",
-        *PATTERNS,
-    ):
-        named = given.get(key) or []
-        kind, there, parts = kinds.get(key, ("module", modules, 1))
-        for each in [] if isinstance(named, str) else named:
-            if not any(f".{name}".endswith(f".{each.removeprefix(OF_EXPERTS)}") for name in there):
-                ends = sorted({".".join(name.split(".")[-parts:]) for name in there})
-                message = f"adapter.{key}: the model has no {kind} {each}{nearest(each, ends)}"
-                raise RecipeError([Fault(recipe.place("adapter", key), message)])
-    layers = given.get("layers_to_transform")
-    most = model.config.get_text_config().num_hidden_layers
-    if layers is not None and max([layers] if isinstance(layers, int) else layers) >= most:
-        message = (
-            f"adapter.layers_to_transform: {layers} is too high: the model's layers are 0 to"
-            f" {most - 1}"
-        )
-        raise RecipeError([Fault(recipe.place("adapter", "layers_to_transform"), message)])
+    _require_names(recipe, "target_modules", "module", modules)
+    _require_names(recipe, "target_parameters", "parameter", parameters, 2)
+    _require_names(recipe, "exclude_modules", "module", modules)
+    _require_names(recipe, "modules_to_save", "module", modules)
+    for key in PATTERNS:
+        _require_names(recipe, key, "module", [*modules, *parameters])
+    layers = (recipe.adapter or {}).get("layers_to_transform")
+    count = model.config.get_text_config().num_hidden_layers
+    if layers is not None and max([layers] if isinstance(layers, int) else layers) >= count:
+        message = f"{layers} is too high: the model's layers are 0 to {count - 1}"
+        place = recipe.place("adapter", "layers_to_transform")
+        raise RecipeError([Fault(place, f"adapter.layers_to_transform: {message}")])
+
+
+def _require_names(recipe: Recipe, key: str, kind: str, existing: list[str], parts: int = 1):
+    """Refuse a key of the adapter with a name that ends none of the existing names.
+
+    Args:
+        kind: what the names name, for the message.
+        parts: how many parts of an existing name, counted from its end, a suggestion has.
+    """
+    names = recipe.adapter.get(key) if recipe.adapter else None
+    if isinstance(names, str):  # `all-linear`
+        return
+    for name in names or []:
+        ending = f".{name.removeprefix(EXPERTS_PREFIX)}"
+        if not any(f".{candidate}".endswith(ending) for candidate in existing):
+            endings = {".".join(candidate.split(".")[-parts:]) for candidate in existing}
+            hint = nearest(name, sorted(endings))
+            message = f"adapter.{key}: the model has no {kind} {name}{hint}"
+            raise RecipeError([Fault(recipe.place("adapter", key), message)])
 
 
 def quantization_config(recipe: Recipe):

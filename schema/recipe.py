@@ -1,5 +1,5 @@
-"""Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and
-reported together."""
+"""Reading a recipe, a strict YAML file. All its faults are reported together, before any weight is
+loaded."""
 
 import os
 from dataclasses import fields
@@ -49,22 +49,26 @@ def _fields(section: str) -> dict[str, configs.Field]:
     return declared
 
 
-def _elsewhere(key: str, there: dict) -> str:
-    """Which section has a key that stands at the top, those of the recipe before others, or why
-    none has; empty where nothing is known of it."""
-    if said := (AT_THE_TOP | GONE).get(key):
-        return f": {said}"
-    inside = [each for each in (*OWN_SECTIONS, *configs.SECTIONS) if key in _fields(each)]
-    free = [each for each in inside if key not in reserved(each)]
-    if free:
-        fitting = [each for each in free if each in there] or free
-        return f"; it is a key of a section: {', '.join(f'{each}.{key}' for each in fitting)}"
-    return f": {reserved(inside[0])[key]}" if inside else ""
+def _section_hint(key: str, recipe: dict) -> str:
+    """The sections that have this misplaced key, or the reason why no recipe may set it. The
+    sections of the recipe win over others. Empty for an unknown key."""
+    advice = (AT_THE_TOP | GONE).get(key)
+    if advice:
+        return f": {advice}"
+    sections = [name for name in (*OWN_SECTIONS, *configs.SECTIONS) if key in _fields(name)]
+    if not sections:
+        return ""
+    free = [name for name in sections if key not in reserved(name)]
+    if not free:
+        return f": {reserved(sections[0])[key]}"
+    fitting = [name for name in free if name in recipe] or free
+    keys = [f"{name}.{key}" for name in fitting]
+    return f"; it is a key of a section: {', '.join(keys)}"
 
 
 class Draft:
-    """A recipe on its way from text to `Recipe`: its values, the place of each key, and the faults
-    found so far."""
+    """A recipe on its way from text to `Recipe`: its values, the places of its keys, and its faults
+    so far."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -83,13 +87,14 @@ class Draft:
         return place_of(keys, self.places, Place(str(self.path)))
 
     def in_order(self) -> list[Fault]:
-        """The faults, each once: overrides' first, then the file's by their lines, then its
-        bases'."""
-        of = {file: number for number, file in enumerate(self.files)}
-        return sorted(
-            dict.fromkeys(self.faults),
-            key=lambda fault: (of.get(fault.place.source, -1), fault.place.line),
-        )
+        """The faults without repetitions: first those of overrides, then those of the file by their
+        lines, then those of its bases."""
+        order = {file: number for number, file in enumerate(self.files)}
+
+        def position(fault: Fault) -> tuple[int, int]:
+            return order.get(fault.place.source, -1), fault.place.line
+
+        return sorted(dict.fromkeys(self.faults), key=position)
 
     # Reading --------------------------------------------------------------------------------------
 
@@ -97,18 +102,23 @@ class Draft:
         try:
             self.values, self.places, faults, self.files = read_with_bases(self.path)
         except FileNotFoundError:
-            others, stem = sorted(p.stem for p in Path("recipes").glob("*.yaml")), self.path.stem
-            if self.path == Path("recipes/.yaml"):  # as make completes an empty name
-                named = "name one (`make recipes` lists them), or leave it out for tiny-arithmetic"
-                raise RecipeError([f"RECIPE is empty: {named}"]) from None
-            named = stem.removesuffix(".yaml")
-            meant = (
-                f"; RECIPE is a name in recipes/, as RECIPE={named}, or a path, as"
-                f" RECIPE=./{named}.yaml"
-            )
-            message = f"no such recipe{meant if named != stem else nearest_or_all(stem, others)}"
-            raise RecipeError([Fault(Place(str(self.path)), message)]) from None
+            raise RecipeError([self._missing_file()]) from None
         self.faults += faults
+
+    def _missing_file(self) -> Fault | str:
+        if self.path == Path("recipes/.yaml"):  # make completes an empty name to this
+            advice = "name one (`make recipes` lists them), or leave it out for tiny-arithmetic"
+            return f"RECIPE is empty: {advice}"
+        stem = self.path.stem
+        name = stem.removesuffix(".yaml")
+        if name == stem:
+            hint = nearest_or_all(
+                stem, sorted(file.stem for file in Path("recipes").glob("*.yaml"))
+            )
+        else:
+            example = f"as RECIPE={name}, or a path, as RECIPE=./{name}.yaml"
+            hint = f"; RECIPE is a name in recipes/, {example}"
+        return Fault(Place(str(self.path)), f"no such recipe{hint}")
 
     def override(self, text: str):
         self.overrides.append(text)
@@ -140,45 +150,60 @@ class Draft:
             section[keys[-1]] = value_of(value)
         except Unreadable as error:
             self.faults.append(Fault(place, f"{error}; {SPACES}"))
-        below = [each for each in self.places if each[: len(keys)] == keys]
-        for each in below:  # the override replaces what the file has there
-            del self.places[each]
+        # The override replaces the key in the file, with all keys below it.
+        for file_keys in list(self.places):
+            if file_keys[: len(keys)] == keys:
+                del self.places[file_keys]
         self.places[keys] = place
 
     # Checking -------------------------------------------------------------------------------------
 
     def check(self):
-        # With those that have no value: a misspelt one would not remove the base's.
-        for key in self.values:
-            if key == "base":
-                self.fault((key,), "base: only a recipe's file names what it builds on")
-            elif key not in KEYS:
-                hint = _elsewhere(key, self.values) or nearest(key, (*KEYS, "base"))
-                self.fault((key,), f"unknown section {key!r}{hint}")
-        self.values = {key: value for key, value in self.values.items() if value is not None}
-        meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
-        for key in REQUIRED:
-            if key not in self.values and key not in meant:
-                self.fault((), f"the section `{key}` is missing")
+        self._check_sections()
         for key, rule in RULES["recipe"].items():
-            if key in self.values and (wrong := rule.refusal(self.values[key])):
-                self.fault((key,), f"{key}: {wrong}")
-        for section in [key for key in self.values if key in KEYS and key not in RULES["recipe"]]:
-            if not isinstance(self.values[section], dict):
-                first = fields(OWN_SECTIONS[section])[0].name if section in OWN_SECTIONS else None
-                write = f": write {section}: {{{first}: …}}" if first else ""
-                message = f"expected a mapping, got {self.values[section]!r}{write}"
-                self.fault((section,), f"{section}: {message}")
-            elif section != "rewards":
-                self._check_fields(section)
+            refusal = rule.refusal(self.values[key]) if key in self.values else None
+            if refusal:
+                self.fault((key,), f"{key}: {refusal}")
+        for section in self.values:
+            if section in KEYS and section not in RULES["recipe"]:
+                self._check_section(section)
         sound = self._sound()
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
                 for keys, message in complaints(sound[section], sound):
-                    # such as `algorithm`
-                    above = section == "grpo" and keys and keys[0] in RULES["recipe"]
-                    self.fault(keys if above else (section, *keys), message)
+                    # GRPO's rules may find fault with a key at the top, such as `algorithm`.
+                    at_top = section == "grpo" and keys and keys[0] in RULES["recipe"]
+                    self.fault(keys if at_top else (section, *keys), message)
         self._check_reach(sound)
+
+    def _check_sections(self):
+        """Check the names of the sections, and remove those without a value."""
+        # A misspelt section without a value counts too: it would not remove the base's section.
+        for key in self.values:
+            if key == "base":
+                self.fault((key,), "base: only a recipe's file names what it builds on")
+            elif key not in KEYS:
+                hint = _section_hint(key, self.values) or nearest(key, (*KEYS, "base"))
+                self.fault((key,), f"unknown section {key!r}{hint}")
+        self.values = {key: value for key, value in self.values.items() if value is not None}
+        misspelt = []
+        for key in self.values:
+            if key not in KEYS:
+                misspelt += closest(key, KEYS)
+        for key in REQUIRED:
+            if key not in self.values and key not in misspelt:
+                self.fault((), f"the section `{key}` is missing")
+
+    def _check_section(self, section: str):
+        if isinstance(self.values[section], dict):
+            if section != "rewards":
+                self._check_fields(section)
+            return
+        example = ""
+        if section in OWN_SECTIONS:
+            example = f": write {section}: {{{fields(OWN_SECTIONS[section])[0].name}: …}}"
+        message = f"expected a mapping, got {self.values[section]!r}{example}"
+        self.fault((section,), f"{section}: {message}")
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a
@@ -189,75 +214,83 @@ class Draft:
         host = sound.get("grpo", {}).get("vllm_server_host")
         reaching = {}
         if Path("outputs").resolve() not in Path(folder).resolve().parents:
-            reaching["output_dir",] = folder, "writes outside outputs/"
+            reaching["output_dir",] = (folder, "writes outside outputs/")
         if host is not None and host not in LOCAL_HOSTS:
-            what = "sends the run to another machine, or opens a server to it"
-            reaching["grpo", "vllm_server_host"] = host, what
+            reason = "sends the run to another machine, or opens a server to it"
+            reaching["grpo", "vllm_server_host"] = (host, reason)
         for section in STAGES:
             trackers = sound.get(section, {}).get("report_to")
             if remote_trackers(trackers):
-                # As the command line takes a list: [a,b], without the quotes and spaces of
-                # Python's.
-                trackers = f"[{','.join(trackers)}]" if isinstance(trackers, list) else trackers
-                reaching[section, "report_to"] = trackers, "sends the run to another machine"
-        for keys, (value, what) in reaching.items():
-            file, tracker = self._place(keys).source, keys[-1] == "report_to"
-            if file in self.files and not (tracker and is_trusted(Path(file))):
-                name = ".".join(keys)
-                asked = make_option("ARGS", [f"{name}={value}"])
-                message = f"{value} {what}: only the command line may ask for that ({asked})"
-                message += (
-                    f"; or, if you wrote this file: make trust {make_option('FILE', [file])}"
-                    if tracker
-                    else ""
-                )
-                self.fault(keys, f"{name}: {message}")
+                if isinstance(trackers, list):  # as the command line takes it: [a,b]
+                    trackers = f"[{','.join(trackers)}]"
+                reaching[section, "report_to"] = (trackers, "sends the run to another machine")
+        for keys, (value, reason) in reaching.items():
+            file = self._place(keys).source
+            is_tracker = keys[-1] == "report_to"
+            if file not in self.files or (is_tracker and is_trusted(Path(file))):
+                continue
+            name = ".".join(keys)
+            option = make_option("ARGS", [f"{name}={value}"])
+            message = f"{value} {reason}: only the command line may ask for that ({option})"
+            if is_tracker:
+                command = f"make trust {make_option('FILE', [file])}"
+                message += f"; or, if you wrote this file: {command}"
+            self.fault(keys, f"{name}: {message}")
 
     def _check_fields(self, section: str):
         """Check the names and values of a section's keys."""
-        known, reasons = _fields(section), reserved(section)
-        allowed = [name for name in known if name not in reasons]
         for key, value in self.values[section].items():
-            name = f"{section}.{key}"
-            if key in reasons:
-                self.fault((section, key), f"{name} is not set here: {reasons[key]}")
-            elif key not in known and key in GONE:
-                self.fault((section, key), f"{name} does not exist: {GONE[key]}")
-            elif key not in known:
-                answer = nearest(key, allowed) or _elsewhere(key, self.values)
-                self.fault((section, key), f"unknown key {name}{answer}")
-            elif kind := CHECKED_BY_MEANING.get((section, key)):
-                if not isinstance(value, kind):
-                    message = f"expected {describe(kind)}, got {value!r:.80}"
-                    self.fault((section, key), f"{name}: {message}")
-            elif wrong := values.refusal(section, key, value, *known[key]):
-                self.fault((section, key), f"{name}: {wrong}")
+            message = self._key_refusal(section, key, value)
+            if message:
+                self.fault((section, key), message)
+
+    def _key_refusal(self, section: str, key: str, value: Any) -> str | None:
+        declared = _fields(section)
+        reasons = reserved(section)
+        name = f"{section}.{key}"
+        if key in reasons:
+            return f"{name} is not set here: {reasons[key]}"
+        if key not in declared and key in GONE:
+            return f"{name} does not exist: {GONE[key]}"
+        if key not in declared:
+            allowed = [field for field in declared if field not in reasons]
+            hint = nearest(key, allowed) or _section_hint(key, self.values)
+            return f"unknown key {name}{hint}"
+        if (section, key) in CHECKED_BY_MEANING:
+            kind = CHECKED_BY_MEANING[section, key]
+            if isinstance(value, kind):
+                return None
+            return f"{name}: expected {describe(kind)}, got {value!r:.80}"
+        refusal = values.refusal(section, key, value, *declared[key])
+        return f"{name}: {refusal}" if refusal else None
 
     def _sound(self) -> dict[str, Any]:
-        """The values without those that are faulty by themselves, to ask whether the others go
-        together. A section that is not a mapping becomes an empty one."""
+        """The values without those that are faulty by themselves, to check whether the remaining
+        values go together. A section that is not a mapping becomes an empty one."""
         faulty = set(self.faulty) - CHECKED_BY_MEANING.keys()
         sound = {}
         for section, value in self.values.items():
             if section not in RULES["recipe"]:
-                keys = value.items() if isinstance(value, dict) else ()
-                sound[section] = {key: each for key, each in keys if (section, key) not in faulty}
+                sound[section] = {}
+                for key, entry in value.items() if isinstance(value, dict) else ():
+                    if (section, key) not in faulty:
+                        sound[section][key] = entry
             elif (section,) not in faulty:
                 sound[section] = value
         return sound
 
-    def what_is_sound(self) -> Recipe | None:
+    def recipe_without_faults(self) -> Recipe | None:
         """The recipe without its faulty keys."""
         for keys in filter(None, self.faulty):
             section = self.values
-            # half of a reward pays for something else
-            keys = keys[:2] if keys[0] == "rewards" else keys
+            if keys[0] == "rewards":
+                keys = keys[:2]  # half a reward would pay for something else
             for key in keys[:-1]:
                 section = section.get(key) if isinstance(section, dict) else None
             if isinstance(section, dict):
                 section.pop(keys[-1], None)
-            elif isinstance(section, list):  # of data sets
-                section[:] = [each for each in section if item(each) != keys[-1]]
+            elif isinstance(section, list):  # a list of data sets
+                section[:] = [entry for entry in section if item(entry) != keys[-1]]
         try:
             return self.recipe()
         except TypeError:  # a required section is missing
@@ -274,13 +307,19 @@ class Draft:
         )
 
     def _asked_for(self) -> dict[str, Any]:
-        """The options of `make` that ask for this recipe and its overrides."""
-        path, name = str(self.path), self.path.stem
-        if self.path.parent == Path("recipes") and not name[0].isspace():  # which make would drop
-            asked = {} if name == "tiny-arithmetic" else {"RECIPE": name}
-        else:
-            asked = {"RECIPE": f"./{path}" if path == self.path.name or path[0].isspace() else path}
-        return asked | ({"ARGS": self.overrides} if self.overrides else {})
+        """The options of `make` that name this recipe and its overrides."""
+        options: dict[str, Any] = {}
+        path = str(self.path)
+        name = self.path.stem
+        # make would drop a space at the beginning of a name.
+        if self.path.parent != Path("recipes") or name[0].isspace():
+            needs_folder = path == self.path.name or path[0].isspace()
+            options["RECIPE"] = f"./{path}" if needs_folder else path
+        elif name != "tiny-arithmetic":
+            options["RECIPE"] = name
+        if self.overrides:
+            options["ARGS"] = self.overrides
+        return options
 
 
 def load_recipe(
@@ -289,8 +328,7 @@ def load_recipe(
     """Read, override and check a recipe, as `read_recipe` does.
 
     Raises:
-        RecipeError: all faults, each with its place and, for a misspelt name, the nearest valid
-            one.
+        RecipeError: all faults, with their places and, for a misspelt name, the nearest valid name.
     """
     recipe, faults = read_recipe(path, overrides, check)
     if faults:
@@ -301,17 +339,17 @@ def load_recipe(
 def read_recipe(
     path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)
 ) -> tuple[Recipe | None, list[Fault]]:
-    """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in
-    the order of the file.
+    """The recipe without its faulty keys, or None if its sound keys make no recipe; and its faults,
+    in the order of the file.
 
     Args:
         overrides: `section.key=value`, the value read as YAML.
         check: sections whose library config is also built, to find values that the library refuses.
-            Under a launcher a stage names only its own section: a DeepSpeed plugin keeps what the
-            first config of the process told it.
+            Under a launcher a stage names only its own section: a DeepSpeed plugin keeps the values
+            of the first config of the process.
 
     Raises:
-        RecipeError: the file is not there, or is not YAML.
+        RecipeError: the file does not exist, or is not YAML.
     """
     draft = Draft(Path(path))
     draft.read()
@@ -319,36 +357,36 @@ def read_recipe(
         draft.override(override)
     draft.check()
     if draft.faults:
-        return draft.what_is_sound(), draft.in_order()
+        return draft.recipe_without_faults(), draft.in_order()
     recipe = draft.recipe()
     return recipe, refused_values(recipe, check)
 
 
 def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
-    """What the libraries' own configs say against these sections of a recipe without faults, each
-    in the place of the first key that the complaint names."""
+    """The complaints of the libraries' own configs about these sections of a recipe without faults,
+    each at the place of the first key that the complaint mentions."""
     faults = []
     for section in sections:
         values = getattr(recipe, section)
-        if values is not None and (complaint := configs.complaint(recipe, section)):
-            named = [
-                key
-                for key, value in values.items()
-                if key in complaint or str(value) in complaint.split()
-            ]
-            faults.append(Fault(recipe.place(section, *named[:1]), f"{section}: {complaint}"))
+        complaint = configs.complaint(recipe, section) if values is not None else None
+        if complaint:
+            words = complaint.split()
+            keys = [key for key in values if key in complaint or str(values[key]) in words]
+            faults.append(Fault(recipe.place(section, *keys[:1]), f"{section}: {complaint}"))
     return faults
 
 
 def require_values(recipe: Recipe, section: str):
-    """Refuse to begin a stage with values that its library refuses, or that the next stage's will
-    refuse, where this is the only process. The stage's own config is built last, since building one
-    leaves its mark on the process.
+    """Refuse to begin a stage with values that its library refuses, or, if this is the only
+    process, with values that the library will refuse in another stage. The stage's own config is
+    built last, since building a config changes the process.
 
     Raises:
-        RecipeError: names them.
+        RecipeError: names the values.
     """
-    alone = "WORLD_SIZE" not in os.environ  # see load_recipe
-    others = tuple(each for each in STAGES if each != section) if alone else ()
-    if faults := refused_values(recipe, ("adapter", "quantization", *others, section)):
+    sections = ["adapter", "quantization"]
+    if "WORLD_SIZE" not in os.environ:  # see read_recipe
+        sections += [stage for stage in STAGES if stage != section]
+    faults = refused_values(recipe, (*sections, section))
+    if faults:
         raise RecipeError(faults)

@@ -1,5 +1,5 @@
-"""The recipe as the stages see it: the sections that are ours, with their defaults, and `Recipe`,
-which holds all."""
+"""The recipe as the stages see it: our own sections with their defaults, and `Recipe`, which holds
+all sections."""
 
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -106,7 +106,8 @@ class Sampling:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What an answer depends on; `limit` is left out on purpose, since it changes no answer."""
+        """The settings on which an answer depends. `limit` is not among them: it changes no
+        answer."""
         return {
             "samples": self.samples,
             "temperature": self.temperature,
@@ -150,21 +151,29 @@ class Evaluate:
     checkpoint_problems: int = 192
     patience: int = 3
 
-    def sampling(self, **own) -> Sampling:
-        """How problems are answered that have these settings of their own."""
-        asked = Sampling(**{key: getattr(self, key) for key in SAMPLED} | own)
-        # greedy answers do not read it
-        return asked if asked.temperature else replace(asked, top_p=Sampling.top_p)
+    def sampling(self, **settings) -> Sampling:
+        """How the problems of a benchmark with these settings are answered."""
+        defaults = {key: getattr(self, key) for key in SAMPLED}
+        sampling = Sampling(**defaults | settings)
+        if sampling.temperature:
+            return sampling
+        return replace(sampling, top_p=Sampling.top_p)  # greedy answers do not read top_p
 
 
-SAMPLED = tuple(each.name for each in fields(Sampling) if each.name != "more")
+SAMPLED = tuple(setting.name for setting in fields(Sampling) if setting.name != "more")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of
-    `make` that ask for this recipe and its overrides. `places`: where each key stands. `algorithm`:
-    which the section `grpo` is for, where it is another. `tools`: what the policy may call."""
+    """A recipe without faults.
+
+    Attributes:
+        rewards: the weight and the arguments of each reward, by its name.
+        asked_for: the options of `make` that name this recipe and its overrides.
+        places: the file and line of each key.
+        algorithm: the algorithm of the section `grpo`, if it is not GRPO.
+        tools: the tools that the policy may call.
+    """
 
     name: str
     seed: int
@@ -185,18 +194,16 @@ class Recipe:
     places: dict[tuple, Place] = field(default_factory=dict)
 
     def place(self, *keys: str | tuple) -> Place:
-        """Where a key, or an item of a list, stands, or else the nearest section above it that the
-        recipe has."""
+        """The file and line of a key, or of an item of a list, or else of the nearest section above
+        it that the recipe has."""
         return place_of(keys, self.places, Place(f"recipe {self.name}"))
 
     def resolved(self) -> dict:
-        """The recipe with every default of ours written out, as plain dictionaries ready for YAML,
-        without the sections that are absent."""
-        values = {
-            key: value
-            for key, value in asdict(self).items()
-            if key not in ("name", "asked_for", "places")
-        }
+        """The recipe with all our defaults, as plain dictionaries ready for YAML, without the
+        sections that it lacks."""
+        values = asdict(self)
+        for key in ("name", "asked_for", "places"):
+            del values[key]
         return {key: value for key, value in values.items() if value is not None}
 
     @property
@@ -211,16 +218,14 @@ class Recipe:
 
     @property
     def weights(self) -> dict[str, float]:
-        """What each reward is multiplied with: 1 where the recipe gives no weight."""
+        """The factor of each reward in a completion's total. By default it is 1."""
         return {name: float(options.get("weight", 1.0)) for name, options in self.rewards.items()}
 
     @property
     def weights_of_completions(self) -> dict[str, float]:
         """The weights, with 0 for a reward of steps, which is no part of a completion's total."""
-        return {
-            name: 0.0 if "steps" in self.rewards[name] else each
-            for name, each in self.weights.items()
-        }
+        step_rewards = [name for name, options in self.rewards.items() if "steps" in options]
+        return self.weights | dict.fromkeys(step_rewards, 0.0)
 
     def stage_dir(self, stage: str) -> Path:
         return Path(self.output_dir) / stage
@@ -231,10 +236,10 @@ OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Eval
 
 def flat(tree: dict | None, prefix: str = "") -> dict:
     """The values of a recipe by `section.key`, without those that are None."""
-    found = {}
+    values = {}
     for key, value in (tree or {}).items():
         if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
+            values |= flat(value, f"{prefix}{key}.")
         elif value is not None:
-            found[f"{prefix}{key}"] = value
-    return found
+            values[f"{prefix}{key}"] = value
+    return values

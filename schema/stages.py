@@ -1,6 +1,6 @@
-"""The table of stages that train, and that of the algorithms by which GRPO's does. Who lists stages
-reads it here. What the keys of a section may be is in schema/values.py and
-schema/refused_keys.py."""
+"""The table of the stages that train, and the table of the algorithms with which the stage `grpo`
+trains. Whatever lists stages reads these tables. The values that the keys of a section may have are
+in schema/values.py and schema/refused_keys.py."""
 
 import os
 from dataclasses import dataclass, field
@@ -12,19 +12,26 @@ from data.json_files import read_object
 
 @dataclass(frozen=True)
 class Stage:
-    """`name`: of its target, its section, its folder, and its answers in a table. `config`: trl's
-    class. `depends_on`: the keys of the recipe that its result depends on. The evaluation is not
-    among them: more benchmarks do not make it another run, unless they remove other problems from
-    the training set, which data.json shows. `made`: what made its model, in a card. `warm_start`:
-    it begins with the warm start, where the recipe has one, and its target first runs what it
-    needs. `learns_from`: the stage whose finished run it learns from. `samples`: its trainer
-    samples completions. `defaults`: fields that we set where the recipe does not.
+    """A stage that trains.
+
+    Attributes:
+        name: the name of its make target, its section, its folder, and its answers in a table.
+        config: the path of trl's config class.
+        depends_on: the keys of the recipe that its result depends on. The evaluation is not among
+            them: more benchmarks do not make another run, unless they remove other problems from
+            the training set, and data.json shows that.
+        title: the name of the method in a model card.
+        warm_start: whether it begins with the recipe's warm start. Its make target then runs the
+            stages that it needs first.
+        learns_from: the stage whose finished run it learns from.
+        samples: whether its trainer samples completions.
+        defaults: our defaults for fields of its section.
     """
 
     name: str
     config: str
     depends_on: tuple[str, ...]
-    made: str
+    title: str
     warm_start: bool = False
     learns_from: str | None = None
     samples: bool = False
@@ -38,16 +45,15 @@ _STAGES = (
         "sft",
         "trl.trainer.SFTConfig",
         _SFT,
-        made="an SFT warm start",
-        defaults={
-            "completion_only_loss": True
-        },  # our tokenised rows carry the mask of the completion
+        title="an SFT warm start",
+        # Our tokenised rows carry the mask of the completion.
+        defaults={"completion_only_loss": True},
     ),
     Stage(
         "grpo",
         "trl.trainer.GRPOConfig",
         _GRPO,
-        made="GRPO",
+        title="GRPO",
         warm_start=True,
         samples=True,
         # Completions are written to the run's folder, as parquet.
@@ -57,29 +63,31 @@ _STAGES = (
         "dpo",
         "trl.trainer.DPOConfig",
         (*_GRPO, "dpo"),
-        made="DPO on pairs from a GRPO run",
+        title="DPO on pairs from a GRPO run",
         warm_start=True,
         learns_from="grpo",
     ),
 )
-STAGES = {each.name: each for each in _STAGES}
-CHAINS = tuple(each.name for each in _STAGES if each.warm_start)  # targets that run several stages
+STAGES = {stage.name: stage for stage in _STAGES}
+# Make targets that run several stages.
+CHAINS = tuple(stage.name for stage in _STAGES if stage.warm_start)
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What trains in the stage `grpo`, by the trainer of its name in training/trainer.py.
+    """An algorithm of the stage `grpo`. Its trainer is in training/trainer.py, under its name.
 
     Attributes:
-        made: its name in a card.
-        config: trl's class.
-        shown: what the page shows of settings that GRPO has and this has not.
+        title: its name in a model card.
+        config: the path of trl's config class.
+        page_settings: what the page of a run shows for the settings that GRPO has and this
+            algorithm lacks.
     """
 
     name: str
-    made: str
+    title: str
     config: str
-    shown: dict[str, Any] = field(default_factory=dict)
+    page_settings: dict[str, Any] = field(default_factory=dict)
 
 
 _ALGORITHMS = (
@@ -88,19 +96,17 @@ _ALGORITHMS = (
         "rloo",
         "RLOO",
         "trl.trainer.RLOOConfig",
-        {
-            "loss_type": "rloo",
-            "scale_rewards": "none",
-        },  # its advantages are not divided by a deviation
+        # RLOO does not divide its advantages by the standard deviation.
+        {"loss_type": "rloo", "scale_rewards": "none"},
     ),
 )
-ALGORITHMS = {each.name: each for each in _ALGORITHMS}
+ALGORITHMS = {algorithm.name: algorithm for algorithm in _ALGORITHMS}
 
 
-def algorithm(named: object) -> Algorithm:
-    """By what a recipe's key `algorithm` holds: GRPO where that is nothing, or nothing that is
-    known."""
-    return ALGORITHMS.get(str(named), ALGORITHMS["grpo"])
+def algorithm(name: object) -> Algorithm:
+    """The algorithm that a recipe's key `algorithm` names. GRPO for a recipe without this key, and
+    for a name that is not in the table."""
+    return ALGORITHMS.get(str(name), ALGORITHMS["grpo"])
 
 
 def chain() -> str | None:
@@ -111,6 +117,6 @@ def chain() -> str | None:
 
 
 def finished(stage: Path | str) -> bool:
-    """Whether a stage that trains has ended in this folder: its `summary.json`, written last, has
-    something in it."""
+    """Whether a stage that trains has ended in this folder. Its `summary.json` is written last, and
+    is then not empty."""
     return bool(read_object(Path(stage, "summary.json")))

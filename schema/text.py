@@ -28,24 +28,22 @@ DEEPEST = 12  # levels
 INDENTATION = ": the keys of a section begin in the same column, and each is `key: value`"
 
 REQUIRED = ("model", "data", "rewards", "grpo")
-# bases, each the base of the one before it: what a reader can still follow from file to file
-MOST = 4
-# A file of the recipe's own folder. At most 60 letters, whose bytes a file's name can hold in any
-# alphabet.
+MOST_BASES = 4  # a longer chain of files nobody can follow
+# A file of the same folder. A file system can store the bytes of 60 letters in any alphabet.
 NAME = r"[^/\\\x00-\x1f\x7f-\x9f]{1,60}\.yaml"
-OF_THE_RECIPE = ("output_dir",)  # keys that no base gives: two recipes on one base are two runs
+NOT_INHERITED = ("output_dir",)  # two recipes on one base are two runs
 
 
 class Unreadable(ValueError):
-    """The text is not YAML, or more than a recipe may use. `line` counts from 1; 0 where it is
-    about no line."""
+    """The text is not YAML, or uses more of YAML than a recipe may. `line` counts from 1, and is 0
+    for a message about no single line."""
 
     def __init__(self, message: str, line: int = 0):
         super().__init__(message)
         self.line = line
 
 
-def text_of(path: Path, most: int = LARGEST) -> str:
+def text_of(path: Path, limit: int = LARGEST) -> str:
     """The text of a file.
 
     Raises:
@@ -56,8 +54,9 @@ def text_of(path: Path, most: int = LARGEST) -> str:
         raise FileNotFoundError(path)
     if not path.is_file():
         raise Unreadable("is not a file")
-    if (size := path.stat().st_size) > most:
-        raise Unreadable(f"has {size:,} bytes, and a recipe is a page: {most:,} at most")
+    size = path.stat().st_size
+    if size > limit:
+        raise Unreadable(f"has {size:,} bytes, and a recipe is a page: {limit:,} at most")
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -68,11 +67,11 @@ def text_of(path: Path, most: int = LARGEST) -> str:
 
 
 def saved(file: Path) -> dict:
-    """The mapping in a recipe that a run saved, which its base and our defaults make longer than a
-    written one.
+    """The mapping in a recipe that a run saved. Its base and our defaults make it longer than a
+    recipe that somebody wrote.
 
     Raises:
-        Unreadable: it is not there, or holds none.
+        Unreadable: the file does not exist, or holds no mapping.
     """
     try:
         value = value_of(text_of(file, 4 * LARGEST))
@@ -92,16 +91,16 @@ def _drop_order(values: dict):
 
 
 def value_of(text: str) -> Any:
-    """The value of a text. It raises as `read` does."""
+    """The value of a YAML text. Raises what `read` raises."""
     return read(text)[0]
 
 
 def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
-    """The value of a text; and every key and every `item` of a list, with the keys above it, and
-    its line, in the order of the text.
+    """The value of a YAML text, and the line of every key and of every `item` of a list, in the
+    order of the text. A key stands in a tuple after the keys above it.
 
     Raises:
-        Unreadable: see there.
+        Unreadable: the text is not YAML, or uses more of YAML than a recipe may.
     """
     try:
         _require_plain(text)
@@ -109,22 +108,27 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
         yaml.allow_duplicate_keys = True  # schema/recipe.py reports all of them, not only the first
         root = yaml.compose(text)
         value = None if root is None else yaml.constructor.construct_document(root)
-        str(value)  # which fails for a number of more digits than Python writes
+        str(value)  # fails for a number with more digits than Python writes
     except Unreadable:
         raise
     except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line if mark else -1
-        lines = text.splitlines()
-        problem = getattr(error, "problem", None) or str(error)
-        if mark and line < len(lines) and "\t" in lines[line]:
-            problem = "a tab; YAML is indented with spaces"
-        hint = INDENTATION if problem.startswith(("expected <block end>", "mapping values")) else ""
-        raise Unreadable(f"not valid YAML: {problem}{hint}", line + 1) from None
+        raise _syntax_error(error, text) from None
     except ValueError as error:  # a number or a date that Python cannot hold
         raise Unreadable(f"not valid YAML: {error}") from None
     _require_plain_values(value)
     return value, [] if root is None else _keys(root, (), yaml.constructor.construct_document)
+
+
+def _syntax_error(error: YAMLError, text: str) -> Unreadable:
+    mark = getattr(error, "problem_mark", None)
+    line = mark.line if mark else -1
+    lines = text.splitlines()
+    problem = getattr(error, "problem", None) or str(error)
+    if mark and line < len(lines) and "\t" in lines[line]:
+        problem = "a tab; YAML is indented with spaces"
+    if problem.startswith(("expected <block end>", "mapping values")):
+        problem += INDENTATION
+    return Unreadable(f"not valid YAML: {problem}", line + 1)
 
 
 def _require_plain_values(value: Any):
@@ -132,50 +136,55 @@ def _require_plain_values(value: Any):
         raise Unreadable("not valid YAML: a number of hundreds of digits")
     if isinstance(value, dict):
         value = list(value.values())
-    for item_value in value if isinstance(value, list) else []:
-        _require_plain_values(item_value)
+    for entry in value if isinstance(value, list) else []:
+        _require_plain_values(entry)
 
 
 def _keys(node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
-    found = []
-    items: dict[tuple, Any] = {}
-    for each in node.value if node.id == "sequence" else []:
-        items.setdefault(item(construct(each)), each)
-    for key, each in items.items():
-        found += [((*above, key), each.start_mark.line + 1), *_keys(each, (*above, key), construct)]
-    for key, value in node.value if node.id == "mapping" else []:
-        here, line = (*above, key.value), key.start_mark.line + 1
-        if key.tag != "tag:yaml.org,2002:str":
-            raise Unreadable(
-                f"the key {key.value} is no name: YAML reads it as a value; put it in quotes", line
-            )
-        found += [(here, line), *_keys(value, here, construct)]
-    return found
+    """The keys below a YAML node and their lines, see `read`. An item that stands in a list twice
+    counts once."""
+    lines = []
+    if node.id == "sequence":
+        items: dict[tuple, Any] = {}
+        for child in node.value:
+            items.setdefault(item(construct(child)), child)
+        for key, child in items.items():
+            keys = (*above, key)
+            lines.append((keys, child.start_mark.line + 1))
+            lines += _keys(child, keys, construct)
+    elif node.id == "mapping":
+        for key, child in node.value:
+            keys = (*above, key.value)
+            line = key.start_mark.line + 1
+            if key.tag != "tag:yaml.org,2002:str":
+                message = "is no name: YAML reads it as a value; put it in quotes"
+                raise Unreadable(f"the key {key.value} {message}", line)
+            lines.append((keys, line))
+            lines += _keys(child, keys, construct)
+    return lines
 
 
 def _require_plain(text: str):
+    """Refuse what a recipe may not use of YAML.
+
+    Raises:
+        Unreadable: names the first such construct.
+    """
     documents = 0
-    expects_key: list[bool | None] = []  # of each level: whether a key is next, None in a list
+    # Whether the next node of an open level is a key; None for a list.
+    expects_key: list[bool | None] = []
     for event in YAML(typ="safe", pure=True).parse(text):
         line = event.start_mark.line + 1
-        anchor, tag, value = (getattr(event, name, None) for name in ("anchor", "tag", "value"))
-        begins = isinstance(event, events.MappingStartEvent | events.SequenceStartEvent)
         if isinstance(event, events.DocumentStartEvent):
             documents += 1
             if documents > 1 or event.version or event.tags:
                 raise Unreadable("a recipe is one YAML document, without directives", line)
-        if re.search("[\ud800-\udfff]", value or ""):
-            raise Unreadable(r"half of a character (\ud800 to \udfff): write all of it", line)
-        if isinstance(event, events.AliasEvent) or anchor or value == "<<":
-            message = "an alias, an anchor or a merge (*, &, <<): write the value out"
-            raise Unreadable(f"{message}, since people read recipes", line)
-        if isinstance(event, events.NodeEvent):
-            if tag:
-                raise Unreadable(f"a tag ({tag}): a recipe has plain values only", line)
-            if begins and expects_key and expects_key[-1]:
+        _require_plain_event(event, line)
+        begins = isinstance(event, events.MappingStartEvent | events.SequenceStartEvent)
+        if isinstance(event, events.NodeEvent) and expects_key and expects_key[-1] is not None:
+            if begins and expects_key[-1]:
                 raise Unreadable("a key that is itself a list or a mapping", line)
-            if expects_key and expects_key[-1] is not None:
-                expects_key[-1] = not expects_key[-1]
+            expects_key[-1] = not expects_key[-1]
         if begins:
             expects_key.append(True if isinstance(event, events.MappingStartEvent) else None)
             if len(expects_key) > DEEPEST:
@@ -184,9 +193,21 @@ def _require_plain(text: str):
             expects_key.pop()
 
 
+def _require_plain_event(event: events.Event, line: int):
+    value = getattr(event, "value", None)
+    if re.search("[\ud800-\udfff]", value or ""):
+        raise Unreadable(r"half of a character (\ud800 to \udfff): write all of it", line)
+    anchor = getattr(event, "anchor", None)
+    if isinstance(event, events.AliasEvent) or anchor or value == "<<":
+        message = "an alias, an anchor or a merge (*, &, <<): write the value out"
+        raise Unreadable(f"{message}, since people read recipes", line)
+    if isinstance(event, events.NodeEvent) and getattr(event, "tag", None):
+        raise Unreadable(f"a tag ({event.tag}): a recipe has plain values only", line)
+
+
 class Text(NamedTuple):
-    """What the files say. `files`: that were read, the recipe's own first, as `Place.source` names
-    them."""
+    """The content of a recipe's files. `files`: their names as in `Place.source`, the recipe's own
+    file first."""
 
     values: dict[str, Any]
     places: dict[tuple, Place]
@@ -195,26 +216,27 @@ class Text(NamedTuple):
 
 
 def read_with_bases(path: Path) -> Text:
-    """Read a recipe's file and those it builds on.
+    """Read a recipe's file and the bases on which it builds.
 
     Raises:
         FileNotFoundError: there is no such recipe.
-        RecipeError: a file is not a mapping in YAML, or a base is not there, not in the folder, or
-            one too many.
+        RecipeError: a file is not a mapping in YAML, or a base does not exist, is not in the same
+            folder, or is one too many.
     """
-    texts, paths = [_read(path)], [path]
+    texts = [_read(path)]
+    paths = [path]
     while "base" in texts[-1].values:
-        texts[-1], below = _without_base(texts[-1], paths)
-        texts.append(_read(below))
-        paths.append(below)
-    whole = texts.pop()
+        texts[-1], base_path = _without_base(texts[-1], paths)
+        texts.append(_read(base_path))
+        paths.append(base_path)
+    combined = texts.pop()
     while texts:
-        whole = _on(whole, texts.pop())
-    return whole
+        combined = _on_base(combined, texts.pop())
+    return combined
 
 
 def _read(path: Path) -> Text:
-    """One file, with a fault for each key that is set twice in it."""
+    """Read one file, with a fault for each key that it sets twice."""
     try:
         values, lines = read(text_of(path))
     except Unreadable as error:
@@ -227,7 +249,7 @@ def _read(path: Path) -> Text:
     faults = []
     for keys, line in lines:
         if keys in places:
-            name = ".".join(each for each in keys if isinstance(each, str))
+            name = ".".join(key for key in keys if isinstance(key, str))
             message = f"{name} is set again, first in line {places[keys].line}: keep one of them"
             faults.append(Fault(Place(str(path), line), message))
         places.setdefault(keys, Place(str(path), line))
@@ -235,58 +257,67 @@ def _read(path: Path) -> Text:
 
 
 def _without_base(text: Text, paths: list[Path]) -> tuple[Text, Path]:
-    """The text without its `base`, and the file that this names.
+    """The text without its key `base`, and the path of the file that this key names.
 
     Args:
-        paths: the recipe and its bases so far; the last is the text's own.
+        paths: the recipe and its bases so far. The last path is the text's own.
     """
-    path, place, name = paths[-1], text.places["base",], text.values["base"]
-    folder = path.parent
-    below = folder / str(name)
-    wrong = None
+    name = text.values["base"]
+    path = paths[-1]
+    base_path = path.parent / str(name)
+    refusal = None
     if next(iter(text.values)) != "base":
-        wrong = "write it first, since the base is read first"
+        refusal = "write it first, since the base is read first"
     elif not isinstance(name, str) or not re.fullmatch(NAME, name):
-        wrong = f"expected a file of this folder, such as tiny-arithmetic.yaml, got {name!r:.80}"
-    elif below in paths:
-        circle = " → ".join(each.name for each in [*paths[paths.index(below) :], below])
-        wrong = f"a circle, {circle}: one of them must stand alone"
-    elif Path(os.path.realpath(below)).parent != Path(os.path.realpath(folder)):
-        wrong = f"{below} leads out of its folder: copy the file"
-    elif not below.exists():
-        others = sorted({each.name for each in folder.glob("*.yaml")} - {path.name})
-        wrong = f"there is no file {below}{nearest_or_all(name, others) if others else ''}"
-    elif len(paths) > MOST:
-        wrong = f"more than {MOST} bases, each on the next: write out what one of them says"
-    if wrong:
-        raise RecipeError([Fault(place, f"base: {wrong}")])
+        refusal = f"expected a file of this folder, such as tiny-arithmetic.yaml, got {name!r:.80}"
+    elif base_path in paths:
+        circle = [*paths[paths.index(base_path) :], base_path]
+        names = " → ".join(file.name for file in circle)
+        refusal = f"a circle, {names}: one of them must stand alone"
+    elif Path(os.path.realpath(base_path)).parent != Path(os.path.realpath(path.parent)):
+        refusal = f"{base_path} leads out of its folder: copy the file"
+    elif not base_path.exists():
+        recipes = sorted({file.name for file in path.parent.glob("*.yaml")} - {path.name})
+        hint = nearest_or_all(name, recipes) if recipes else ""
+        refusal = f"there is no file {base_path}{hint}"
+    elif len(paths) > MOST_BASES:
+        refusal = f"more than {MOST_BASES} bases, each on the next: write out what one of them says"
+    if refusal:
+        raise RecipeError([Fault(text.places["base",], f"base: {refusal}")])
     values = {key: value for key, value in text.values.items() if key != "base"}
-    places = {keys: each for keys, each in text.places.items() if keys != ("base",)}
-    return text._replace(values=values, places=places), below
+    places = {keys: place for keys, place in text.places.items() if keys != ("base",)}
+    return text._replace(values=values, places=places), base_path
 
 
-def _on(base: Text, own: Text) -> Text:
-    """A text in place of the base's."""
-    below = {key: value for key, value in base.values.items() if key not in OF_THE_RECIPE}
-    replaced, removed = {(key,) for key in OF_THE_RECIPE}, set()
-    values = _merged(below, own.values, (), replaced, removed)
-    places = {
-        keys: place
-        for keys, place in base.places.items()
-        if not any(keys[:depth] in replaced for depth in range(1, len(keys) + 1))
-    }
-    places |= {keys: place for keys, place in own.places.items() if keys not in removed}
-    return Text(values, places, own.faults + base.faults, own.files + base.files)
+def _on_base(base: Text, text: Text) -> Text:
+    """A text whose values replace those of its base."""
+    inherited = {key: value for key, value in base.values.items() if key not in NOT_INHERITED}
+    replaced = {(key,) for key in NOT_INHERITED}
+    removed: set[tuple] = set()
+    values = _merged(inherited, text.values, (), replaced, removed)
+    places = {}
+    for keys, place in base.places.items():
+        if not any(keys[:depth] in replaced for depth in range(1, len(keys) + 1)):
+            places[keys] = place
+    places |= {keys: place for keys, place in text.places.items() if keys not in removed}
+    return Text(values, places, text.faults + base.faults, text.files + base.files)
 
 
-def _merged(base: dict, own: dict, above: tuple, replaced: set[tuple], removed: set[tuple]) -> dict:
-    """A mapping's values on its base's; `replaced` and `removed` collect the keys that no longer
-    stand where the base, or where the recipe, has them."""
+def _merged(
+    base: dict, values: dict, above: tuple, replaced: set[tuple], removed: set[tuple]
+) -> dict:
+    """The values of a mapping, together with those of its base that they do not replace.
+
+    Args:
+        above: the keys above the mapping.
+        replaced: collects the keys that no longer stand where the base has them.
+        removed: collects the keys that no longer stand where the recipe has them.
+    """
     merged = dict(base)
-    for key, value in own.items():
+    for key, value in values.items():
         keys = (*above, key)
-        by_key = len(keys) == 1 or (len(keys) == 2 and keys[0] == "rewards")
-        if by_key and isinstance(value, dict) and isinstance(base.get(key), dict):
+        merges = len(keys) == 1 or (len(keys) == 2 and keys[0] == "rewards")
+        if merges and isinstance(value, dict) and isinstance(base.get(key), dict):
             merged[key] = _merged(base[key], value, keys, replaced, removed)
             continue
         replaced.add(keys)

@@ -1,9 +1,9 @@
 """What each key of a recipe may be: the one table of ranges and names.
 
 The libraries' own classes check little: a negative learning rate trains away from the rewards,
-`max_steps: 0` takes a step, and `top_p: 5` fails only after the warm start has trained. What stands
-here is what a recipe needs to be told before that. All else is a number or a switch, as its field
-declares, and the library's own class checks it; a field of any other type is refused, since it may
+`max_steps: 0` takes a step, and `top_p: 5` fails only after the warm start has trained. The rules
+of this file refuse such values before. Every other key is a number or a switch, as its field
+declares, and the library's own class checks it. A field of any other type is refused: it may
 upload, download code, open a port or write outside the run's folder, and a recipe may come from a
 stranger (schema/refused_keys.py).
 """
@@ -17,15 +17,24 @@ from typing import Any
 from console.faults import nearest, nearest_or_all
 from schema.stages import ALGORITHMS
 
-# What a name that is used elsewhere means here, where the nearest name would mean something else.
-KNOWN_AS = {
+# Hints for names from other tools, where the nearest name would mean something else.
+HINTS = {
     "gspo": "GSPO is importance_sampling_level: sequence, with loss_type: grpo",
     "adamw": "did you mean adamw_torch?",
     "True": "did you mean group?",
     "False": "did you mean none?",
 }
-# Arguments of a template that trl and transformers give it.
-OURS = "messages tools documents add_generation_prompt bos_token eos_token pad_token unk_token"
+# Arguments of a template that trl and transformers set.
+LIBRARY_ARGUMENTS = (
+    "messages",
+    "tools",
+    "documents",
+    "add_generation_prompt",
+    "bos_token",
+    "eos_token",
+    "pad_token",
+    "unk_token",
+)
 MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
 
 
@@ -53,11 +62,17 @@ class Number:
 
     def __str__(self) -> str:
         words = "a whole number" if self.whole else "a number"
-        low, high = f"{self.low:,.10g}", f"{self.high:,.10g}"
-        lower = f"above {low} and" if self.above else f"from {low} to"
-        upper = f"below {high}" if self.below else f"at most {high}" if self.above else high
-        bounds = f"from {low} up" if self.high == MANY else f"{lower} {upper}"
-        return f"{words} {bounds}" + "".join(f", or {each}" for each in self.also)
+        low = f"{self.low:,.10g}"
+        high = f"{self.high:,.10g}"
+        if self.high == MANY:
+            bounds = f"from {low} up"
+        else:
+            lower = f"above {low} and" if self.above else f"from {low} to"
+            upper = f"at most {high}" if self.above else high
+            if self.below:
+                upper = f"below {high}"
+            bounds = f"{lower} {upper}"
+        return f"{words} {bounds}" + "".join(f", or {value}" for value in self.also)
 
 
 @dataclass(frozen=True)
@@ -67,14 +82,16 @@ class OneOf:
     names: tuple
 
     def refusal(self, value: Any) -> str | None:
-        if any(type(value) is type(each) and value == each for each in self.names):  # 1 is not true
+        # The types are compared since 1 equals true.
+        if any(type(value) is type(name) and value == name for name in self.names):
             return None
-        meant = KNOWN_AS.get(str(value))
-        hint = f"; {meant}" if meant else nearest(value, self.names)
+        hint = nearest(value, self.names)
+        if str(value) in HINTS:
+            hint = f"; {HINTS[str(value)]}"
         return f"{value!r:.80} is not one of {self}{hint}"
 
     def __str__(self) -> str:
-        return ", ".join("true" if each is True else str(each) for each in self.names)
+        return ", ".join("true" if name is True else str(name) for name in self.names)
 
 
 @dataclass(frozen=True)
@@ -90,9 +107,9 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Each:
-    """A list of values of one kind that is not empty; where `single`, also one such value by
-    itself; where `once`, with none twice."""
+class ListOf:
+    """A list of values of one kind that is not empty. `single`: one such value by itself is allowed
+    too. `once`: no value may be in the list twice."""
 
     kind: Any
     single: bool = False
@@ -105,8 +122,9 @@ class Each:
             hint = f"; write [{value!s:.80}]" if alone else ""
             return f"expected a list that is not empty, got {value!r:.80}{hint}"
         for item in values:
-            if refused := self.kind.refusal(item):
-                return refused
+            refusal = self.kind.refusal(item)
+            if refusal:
+                return refusal
             if self.once and values.count(item) > 1:
                 return f"{item!s:.80} is named twice"
         return None
@@ -114,24 +132,25 @@ class Each:
 
 @dataclass(frozen=True)
 class Keys:
-    """A mapping of known keys, each to a value of its kind."""
+    """A mapping whose keys have a rule each."""
 
-    known: Mapping[str, Any]
+    rules: Mapping[str, Any]
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict):
             return f"expected a mapping, got {value!r:.80}"
-        for key, each in value.items():
-            if key not in self.known:
-                return f"unknown key {key!r}{nearest_or_all(key, self.known)}"
-            if wrong := self.known[key].refusal(each):
-                return f"{key}: {wrong}"
+        for key, entry in value.items():
+            if key not in self.rules:
+                return f"unknown key {key!r}{nearest_or_all(key, self.rules)}"
+            refusal = self.rules[key].refusal(entry)
+            if refusal:
+                return f"{key}: {refusal}"
         return None
 
 
 @dataclass(frozen=True)
 class Either:
-    """A value of any of the kinds; the first of them is named where it is none."""
+    """A value of any of the kinds. The refusal of any other value is the first kind's."""
 
     kinds: tuple
 
@@ -150,21 +169,21 @@ class Span:
         if not isinstance(value, list) or len(value) != 2:
             words = f"a list of the lowest and the highest, each {self.kind}"
             return f"expected {words}, got {value!r:.80}"
-        refused = Each(self.kind).refusal(value)
-        if not refused and value[0] > value[1]:
-            refused = f"expected the lowest first, got {value!r}"
-        return refused
+        refusal = ListOf(self.kind).refusal(value)
+        if not refusal and value[0] > value[1]:
+            refusal = f"expected the lowest first, got {value!r}"
+        return refusal
 
 
 class Arguments:
-    """A mapping from names of a template's arguments to texts, numbers, true or false."""
+    """A mapping from names of a chat template's arguments to texts, numbers, true or false."""
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             words = "a mapping from names to values, such as {enable_thinking: false}"
             return f"expected {words}, got {value!r:.80}"
         for name, argument in value.items():
-            if not re.fullmatch(r"[A-Za-z]\w{0,60}", str(name)) or name in OURS.split():
+            if not re.fullmatch(r"[A-Za-z]\w{0,60}", str(name)) or name in LIBRARY_ARGUMENTS:
                 return f"{name!r:.80} is no argument of a template that a recipe may set"
             if not _is_plain(argument) or len(str(argument)) > 200:
                 return f"{name}: expected a text, a number, true or false, got {argument!r:.80}"
@@ -175,24 +194,24 @@ class Arguments:
 
 
 class Where:
-    """A mapping from columns to a value, a list of values, or the least and the most of a
-    number."""
+    """A mapping from columns to a value, a list of values, or the bounds of a number."""
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             return f"expected a mapping such as {{level: [4, 5]}}, got {value!r:.80}"
-        for column, wanted in value.items():
-            if refused := self._of_column(wanted):
-                return f"{column}: {refused}"
+        for column, condition in value.items():
+            refusal = self._column_refusal(condition)
+            if refusal:
+                return f"{column}: {refusal}"
         return None
 
-    def _of_column(self, wanted: Any) -> str | None:
-        if isinstance(wanted, dict) and wanted:
-            refused = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(wanted)
-            if not refused and wanted.get("min", -math.inf) > wanted.get("max", math.inf):
-                refused = "`min` is above `max`"
-            return refused
-        values = wanted if isinstance(wanted, list) else [wanted]
+    def _column_refusal(self, condition: Any) -> str | None:
+        if isinstance(condition, dict) and condition:
+            refusal = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(condition)
+            if not refusal and condition.get("min", -math.inf) > condition.get("max", math.inf):
+                refusal = "`min` is above `max`"
+            return refusal
+        values = condition if isinstance(condition, list) else [condition]
         if values and all(_is_plain(value) for value in values):
             return None
         return "expected a value, a list of values, or {min: …, max: …}"
@@ -204,8 +223,8 @@ class Switch:
     def refusal(self, value: Any) -> str | None:
         if isinstance(value, bool):
             return None
-        old = str(value).lower() in ("yes", "no", "on", "off")
-        hint = "; YAML 1.2 reads that as text" if old else ""
+        is_yaml_1_1 = str(value).lower() in ("yes", "no", "on", "off")
+        hint = "; YAML 1.2 reads that as text" if is_yaml_1_1 else ""
         return f"expected true or false, got {value!r:.80}{hint}"
 
 
@@ -213,12 +232,13 @@ class Tool:
     """The name of a tool, or the mapping that allows Python."""
 
     def refusal(self, value: Any) -> str | None:
-        # 1 is equal to true, and allows nothing.
-        allowed = repr(value) == repr({"python": {"run_programs": True}})
-        if "python" in (value if isinstance(value, dict) else [value]) and not allowed:
+        # Their texts are compared, since 1 equals true.
+        if repr(value) == repr({"python": {"run_programs": True}}):
+            return None
+        if value == "python" or (isinstance(value, dict) and "python" in value):
             remedy = "to allow it, write python: {run_programs: true}"
             return f"python runs what the policy writes: {remedy}"
-        return None if allowed else OneOf(("calculator", "python")).refusal(value)
+        return OneOf(("calculator", "python")).refusal(value)
 
 
 @dataclass(frozen=True)
@@ -226,16 +246,16 @@ class PerModule:
     """A mapping of modules' names to values of one kind."""
 
     kind: Any
-    names: Each
+    names: ListOf
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             return f"expected a mapping from modules' names to values, got {value!r:.80}"
-        return self.names.refusal(list(value)) or Each(self.kind).refusal(list(value.values()))
+        return self.names.refusal(list(value)) or ListOf(self.kind).refusal(list(value.values()))
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is a text, a number, true or false."""
+    """Whether a value is a text, a finite number, true or false."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, str | int)
@@ -246,34 +266,34 @@ def count(low: int = 1, high: int = MANY, *also) -> Number:
     return Number(low, high, whole=True, also=also)
 
 
-def _all(rule: Any, keys: str) -> dict[str, Any]:
-    """One rule for several keys, with spaces between them."""
+def _same(rule: Any, keys: str) -> dict[str, Any]:
+    """The same rule for several keys, which spaces separate."""
     return dict.fromkeys(keys.split(), rule)
 
 
 SWITCH = Switch()
-# No field of the libraries that says nothing else has a use for a negative number.
+# The rule of a field without one of its own. None of these has a use for a negative number.
 BY_TYPE = {"bool": SWITCH, "int": Number(0, MANY, whole=True), "float": Number(0, MANY)}
 ANY_NUMBER = Number(-1e18, 1e18)
 # Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
 MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
-MODULES = Each(MODULE)
-# Of experts peft writes it with a beginning of its own, which is no danger.
-PATTERNS = Each(Pattern(r"(\.\*\\\.)?" + MODULE.pattern, MODULE.words))
+MODULES = ListOf(MODULE)
+# For the names of experts peft writes the prefix `.*\.`, which is no danger.
+PATTERNS = ListOf(Pattern(r"(\.\*\\\.)?" + MODULE.pattern, MODULE.words))
 
 
 def remote_trackers(report_to: Any) -> list[str]:
-    """Those of a recipe's trackers that send a run to another machine."""
+    """The trackers of a recipe that send a run to another machine."""
     trackers = report_to if isinstance(report_to, list) else [report_to]
     return [tracker for tracker in trackers if tracker in REMOTE_TRACKERS]
 
 
 def rule_of(section: str, key: str, type: str) -> Any | None:
-    """What the value of a key may be: what the table says, or else what its field's type does. None
+    """The rule for the value of a key: from the table RULES, or else by the type of its field. None
     for a type that may name a file, an address or code: no recipe may set such a field.
 
     Args:
-        type: of its field, see `schema.configs.Field`.
+        type: the type of its field, see `schema.configs.Field`.
     """
     if key in RULES[section]:
         return RULES[section][key]
@@ -282,14 +302,15 @@ def rule_of(section: str, key: str, type: str) -> Any | None:
 
 
 def refusal(section: str, key: str, value: Any, type: str, default: Any) -> str | None:
-    """What is wrong with the value of a key that a recipe may set, or None.
+    """The reason why a key that a recipe may set cannot have this value, or None.
 
     Args:
-        type, default: of its field, see `schema.configs.Field`.
+        type: the type of its field, see `schema.configs.Field`.
+        default: the default of its field.
     """
     if value is None:
-        nothing = default is None or key in MAY_BE_NOTHING
-        return None if nothing else "has no value: give one, or leave the key out"
+        may_be_none = default is None or key in MAY_BE_NOTHING
+        return None if may_be_none else "has no value: give one, or leave the key out"
     return rule_of(section, key, type).refusal(value)
 
 
@@ -299,32 +320,31 @@ DTYPES = OneOf(("float32", "bfloat16", "float16"))
 # These trackers write local files, or nothing.
 LOCAL_TRACKERS = ("none", "tensorboard", "trackio")
 REMOTE_TRACKERS = ("wandb", "mlflow", "comet_ml", "swanlab")
-TRACKERS = (*LOCAL_TRACKERS, *REMOTE_TRACKERS)
+TRACKERS = LOCAL_TRACKERS + REMOTE_TRACKERS  # `none` comes first, and stands in no list of them
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")  # not 0.0.0.0, which listens to other machines
 
-OF_BITSANDBYTES = (
+BITSANDBYTES_OPTIMIZERS = (
     "adamw_8bit adamw_bnb_8bit ademamix ademamix_8bit lion_32bit lion_8bit paged_adamw_32bit"
     " paged_adamw_8bit paged_ademamix_32bit paged_ademamix_8bit paged_lion_32bit paged_lion_8bit"
     " rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit"
 )
-OPTIMIZERS = tuple(
-    f"adamw_torch adamw_torch_fused adafactor sgd adagrad rmsprop {OF_BITSANDBYTES}".split()
-)
+OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "adafactor", "sgd", "adagrad", "rmsprop")
+OPTIMIZERS += tuple(BITSANDBYTES_OPTIMIZERS.split())
 SCHEDULES = (
     "linear cosine cosine_with_restarts polynomial constant constant_with_warmup inverse_sqrt"
     " cosine_with_min_lr cosine_warmup_with_min_lr warmup_stable_decay"
 )
-# What some of them take; transformers tells a schedule's own when one is made.
-OF_SCHEDULES = (
+# Arguments of some schedules. transformers checks that the schedule takes them as it makes one.
+SCHEDULE_ARGUMENTS = (
     "min_lr min_lr_rate warmup_lr_rate min_lr_ratio lr_end power num_cycles timescale"
     " num_decay_steps num_stable_steps"
 )
 # flash_attention_2 and _3 are refused unless their package is installed: transformers would
-# download a kernel instead. flex_attention is compiled as it is first used, and a recipe starts no
+# download a kernel instead. flex_attention is compiled at its first use, and a recipe starts no
 # compiler.
 ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
-BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
-BY_VLLM = {
+TRANSFORMERS_SAMPLING = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
+VLLM_SAMPLING = {
     "min_tokens": count(0, 2**20),
     "presence_penalty": Number(-2, 2),
     "frequency_penalty": Number(-2, 2),
@@ -346,8 +366,8 @@ RULES: dict[str, dict[str, Any]] = {}
 RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": Pattern(FOLDER, "the name of a folder"),
-    "algorithm": OneOf(tuple(each for each in ALGORITHMS if each != "grpo")),
-    "tools": Each(Tool(), once=True),
+    "algorithm": OneOf(tuple(name for name in ALGORITHMS if name != "grpo")),
+    "tools": ListOf(Tool(), once=True),
 }
 RULES["model"] = {
     "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),
@@ -358,14 +378,14 @@ RULES["model"] = {
     "chat_template_kwargs": Arguments(),
 }
 RULES["data"] = {
-    **_all(count(), "validation worked"),
+    **_same(count(), "validation worked"),
     "pass_rate": Span(SHARE),
     "own_solutions": Keys(OWN_SOLUTIONS),
     "dir": Pattern(r"(?!\w+://)" + FOLDER, "a folder"),
 }
 RULES["prompt"] = {"system": Pattern(r"[\s\S]{0,60000}", "a text")}
 RULES["evaluate"] = {
-    **_all(count(), "limit checkpoint_problems"),
+    **_same(count(), "limit checkpoint_problems"),
     "engine": OneOf(("transformers", "vllm")),
     "batch_size": count(1, 65536),
     "max_new_tokens": count(1, 2**20),
@@ -376,20 +396,18 @@ RULES["evaluate"] = {
 }
 TRAINING = {
     "learning_rate": Number(0, 1, above=True),
-    **_all(count(1, 65536), "per_device_train_batch_size gradient_accumulation_steps"),
+    **_same(count(1, 65536), "per_device_train_batch_size gradient_accumulation_steps"),
     "num_train_epochs": Number(0, 1e6, above=True),
     "max_steps": count(1, MANY, -1),
     "warmup_steps": Either((count(0), Number(0, 1, below=True))),
     "optim": OneOf(OPTIMIZERS),
-    **_all(Number(0, 1, below=True), "adam_beta1 adam_beta2"),
+    **_same(Number(0, 1, below=True), "adam_beta1 adam_beta2"),
     "adam_epsilon": Number(1e-20, 1),  # anything smaller is 0 in float32, and 0 / 0 is not a number
     "lr_scheduler_type": OneOf(tuple(SCHEDULES.split())),
-    "lr_scheduler_kwargs": Keys(_all(BY_TYPE["float"], OF_SCHEDULES)),
-    **_all(count(), "logging_steps save_steps save_total_limit"),
+    "lr_scheduler_kwargs": Keys(_same(BY_TYPE["float"], SCHEDULE_ARGUMENTS)),
+    **_same(count(), "logging_steps save_steps save_total_limit"),
     "save_strategy": OneOf(("steps", "no")),
-    "report_to": Either(
-        (OneOf(TRACKERS), Each(OneOf(tuple(each for each in TRACKERS if each != "none"))))
-    ),
+    "report_to": Either((OneOf(TRACKERS), ListOf(OneOf(TRACKERS[1:])))),
     "gradient_checkpointing_kwargs": Keys({"use_reentrant": SWITCH}),
 }
 RULES["sft"] = TRAINING | {
@@ -401,7 +419,7 @@ RULES["grpo"] = TRAINING | {
     "num_generations": count(2, LARGEST_GROUP),
     "max_completion_length": count(1, 2**20),
     "generation_batch_size": count(2, 2**24),
-    **_all(count(1, 65536), "steps_per_generation per_device_eval_batch_size"),
+    **_same(count(1, 65536), "steps_per_generation per_device_eval_batch_size"),
     "eval_steps": count(),
     "max_tool_calling_iterations": count(1, 1000),
     "temperature": Number(0.01, 10),
@@ -409,7 +427,7 @@ RULES["grpo"] = TRAINING | {
     "top_k": count(0, 2**31 - 1),
     "min_p": Number(0, 1, below=True),
     "repetition_penalty": Number(0.01, 10),  # logits divided by less become infinite
-    "generation_kwargs": Keys(BY_TRANSFORMERS | BY_VLLM),
+    "generation_kwargs": Keys(TRANSFORMERS_SAMPLING | VLLM_SAMPLING),
     "cache_implementation": OneOf(("dynamic", "static")),
     "vllm_mode": OneOf(("colocate", "server")),
     "vllm_model_impl": OneOf(("vllm", "transformers")),
@@ -437,8 +455,8 @@ DPO_LOSSES = (
 RULES["dpo"] = TRAINING | {
     "max_length": count(2, 2**20),
     "beta": Number(0, 10, above=True),
-    "loss_type": Each(OneOf(tuple(DPO_LOSSES.split()))),
-    "loss_weights": Each(Number(0, 1000)),
+    "loss_type": ListOf(OneOf(tuple(DPO_LOSSES.split()))),
+    "loss_weights": ListOf(Number(0, 1000)),
     "f_divergence_type": OneOf(("reverse_kl", "forward_kl", "js_divergence", "alpha_divergence")),
     "train_sampling_strategy": OneOf(("random", "sequential")),
 }
@@ -452,8 +470,8 @@ RULES["adapter"] = {
     "modules_to_save": MODULES,
     "bias": OneOf(("none",)),
     "init_lora_weights": OneOf((True, "gaussian", "orthogonal")),
-    "layers_to_transform": Each(count(0, 10_000), single=True),
-    "layers_pattern": Each(MODULE, single=True),
+    "layers_to_transform": ListOf(count(0, 10_000), single=True),
+    "layers_pattern": ListOf(MODULE, single=True),
     "rank_pattern": PerModule(count(1, 4096), PATTERNS),
     "alpha_pattern": PerModule(Number(0, 65536, above=True), PATTERNS),
 }
@@ -463,6 +481,5 @@ RULES["quantization"] = {
     "bnb_4bit_quant_storage": OneOf(("uint8", "float16", "bfloat16", "float32")),
 }
 
-# Keys for which an empty value is allowed although trl's default is a number: there it switches the
-# limit off.
+# Keys that may be null although trl's default is a number: null switches the limit off.
 MAY_BE_NOTHING = {"max_length", "vllm_importance_sampling_clip_max"}

@@ -23,8 +23,8 @@ from machine.launch import (
     read_for,
     recipe_arguments,
 )
+from schema.advice import LEVELS, fault_at, faults_of_error, warnings_of
 from schema.configs import SECTIONS, size_of_run
-from schema.meaning import LEVELS, fault_at, not_seen, warnings_of
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
 from stages.cli import mistakes_reported, quiet_libraries
@@ -93,7 +93,7 @@ def _read_data(recipe: Recipe) -> tuple[list[dict], list[Fault]]:
     rows, dropped, errors = problem_sets.read(recipe)
     faults = list(problem_sets.unfit(rows, recipe))
     for subject, error in errors.items():
-        faults += not_seen(recipe, error, ("data",), subject)
+        faults += faults_of_error(recipe, error, ("data",), subject)
     if dropped:
         message = (
             f"{len(dropped):,} training problems are also in the benchmarks and left out (make"

@@ -117,7 +117,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     require_values(recipe, name)
     args = configs.training_config(recipe, name)  # which starts the process group
     require_same(run_facts(folder))
-    interrupts = Interrupts(configs.generation(recipe.grpo).whole if stage.samples else 1)
+    interrupts = Interrupts(configs.generation(recipe.grpo).aligned_steps if stage.samples else 1)
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out = load_train(recipe)
@@ -159,7 +159,7 @@ def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | No
     run = find_run(recipe, stage.learns_from)
     if not run.finished:
         message = (
-            f"the {STAGES[stage.learns_from].made} run in {run.path}, whose completions are"
+            f"the {STAGES[stage.learns_from].title} run in {run.path}, whose completions are"
             f" compared, is not finished: {make_command(stage.learns_from, recipe)}"
         )
         raise RecipeError([message])

@@ -21,7 +21,7 @@ from console.faults import Fault, RecipeError
 from console.terminal import clean
 from machine.hardware import wrong_count
 from machine.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
-from schema.meaning import warnings_of
+from schema.advice import warnings_of
 from schema.recipe import Recipe
 from schema.stages import STAGES
 from stages.cli import mistakes_reported

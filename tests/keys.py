@@ -96,7 +96,7 @@ def _words(rule: Any) -> str:
     match rule:
         case values.Keys():
             return "a mapping"
-        case values.Each(kind=values.Tool()):
+        case values.ListOf(kind=values.Tool()):
             return "a list of these, each once: calculator, python: {run_programs: true}"
         case values.Span():
             return f"a list of two: each {rule.kind}"

@@ -18,9 +18,7 @@ FILES = [
 ]
 LONGEST = 500  # lines of a file
 # These are longer. Each may become shorter and leave this table, and none may grow.
-LONGER = {
-    "schema/meaning.py": 578,
-}
+LONGER = {}
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
 BUDGET = {"rewards/verifier/": 7_550, "tests/": 29_200, "everything else": 20_000}

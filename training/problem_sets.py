@@ -14,7 +14,7 @@ from data.problems import Overlap, for_rewards, is_here, load, overlaps, split_v
 from data.sources import DataError, DataNotReached
 from rewards import correct_answer
 from schema.configs import setting
-from schema.names import WORDS, benchmark_labels, missing_columns, named
+from schema.names import WORDS, benchmark_labels, missing_columns, name_and_arguments
 from schema.recipe import Recipe
 from schema.stages import finished
 
@@ -53,7 +53,7 @@ def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
 
 def _read_here(recipe: Recipe, entries: list) -> list:
     """The data sets among these that are made or read on this machine."""
-    return [entry for entry in entries if is_here(named(entry)[0], recipe.data.dir)]
+    return [entry for entry in entries if is_here(name_and_arguments(entry)[0], recipe.data.dir)]
 
 
 def read(
@@ -209,7 +209,7 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
     faults = []
     unreached = []
     for entry in entries:
-        name, arguments = named(entry)
+        name, arguments = name_and_arguments(entry)
         place = recipe.place(*keys, item(entry))
         try:
             rows, report = load(name, part, arguments, recipe.data.dir)

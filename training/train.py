@@ -71,7 +71,8 @@ class Interrupts(TrainerCallback):
     `agreed`: the signal that all processes stop for.
 
     Args:
-        cycle: the optimizer steps after which a generation batch is finished (`Generation.whole`).
+        cycle: the optimizer steps after which a generation batch is finished
+            (`Generation.aligned_steps`).
     """
 
     def __init__(self, cycle: int = 1):

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
+from schema.advice import FORM, TRUTH
 from schema.configs import ACCURACY, WITHOUT_SIGNAL, defaults
-from schema.meaning import FORM, TRUTH
 from schema.recipe import Recipe
 
 WINDOW = 8  # logged lines that a rule looks at together

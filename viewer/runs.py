@@ -66,7 +66,7 @@ def describe(run: Path) -> dict[str, Any]:
     stage = stage_of(run)
     values = configs.defaults(stage) | section(recipe, stage)
     settings = {key: _plain(values.get(key)) for key in SETTINGS}
-    settings |= algorithm(recipe.get("algorithm")).shown
+    settings |= algorithm(recipe.get("algorithm")).page_settings
     weights, weight_of_steps = _weights(recipe)
     stopped = summary.get("stopped")
     best = summary.get("best_checkpoint")

@@ -10,9 +10,9 @@ import pytest
 
 from console.faults import RecipeError
 from console.terminal import make_command
-from schema import meaning
+from schema import training_rules
+from schema.advice import warnings_of
 from schema.configs import generation, setting, size_of_run
-from schema.meaning import warnings_of
 from schema.recipe import load_recipe, read_recipe
 from schema.text import value_of
 from tests.support import SHIPPED, run_stage
@@ -995,7 +995,7 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
             inside |= any(end % cycle for end in ends[whole - 1 :: whole])
         refused = [
             keys
-            for keys, _ in meaning.grpo(section, {})
+            for keys, _ in training_rules.check_grpo(section, {})
             if keys == ("gradient_accumulation_steps",)
         ]
         assert bool(refused) == inside, section

@@ -13,7 +13,7 @@ import pytest
 from evaluation import findings
 from machine import hardware
 from machine.launch import launch
-from schema import meaning
+from schema import advice
 from schema.recipe import read_recipe
 from stages import check
 from tests.support import DISTINCT, ROOT, TEMPLATES, programs, refused, run_stage, write_lines
@@ -103,7 +103,7 @@ def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys
         (tmp_path / "summary.json").write_text('{"steps": 1}')
         overrides.append(f"data.own_solutions.model={tmp_path}")
     monkeypatch.setattr("machine.launch.find_spec", lambda package: package)
-    monkeypatch.setattr(meaning, "FEW", 0)  # of which the data here has too few
+    monkeypatch.setattr(advice, "FEW", 0)  # of which the data here has too few
     check_recipe(path, overrides)
     out = capsys.readouterr().out
     assert "\nready\n" in out
