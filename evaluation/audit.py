@@ -25,23 +25,23 @@ from schema.recipe import Recipe
 from training.scoring import guarded_rewards
 
 GOLDS = 200  # golds of the training data that the verifier is tried on
-SECONDS = 60  # for a reward on one kind of response
-_ABOVE = 1e-6  # what two sums of the same rewards may differ by
+SECONDS = 60  # limit for a reward on one kind of response
+_ABOVE = 1e-6  # two sums of the same rewards may differ by this much
 
 
 class Problem(NamedTuple):
-    """What the responses are made of: `gold` is a right answer, `wrong` other problems' answers,
-    none right here."""
+    """What the responses are made of. `gold` is a right answer; `wrong_answers` are golds of other
+    problems that are wrong answers to this one."""
 
     text: str
     gold: str
-    wrong: list[str]
+    wrong_answers: list[str]
     reasoning: str
     check: str | None = None
 
 
 def form(thought: str, answer: str) -> str:
-    """The form the recipes ask for."""
+    """A thought and an answer in the form that the recipes ask for."""
     return completion(thought, answer, opened=False)
 
 
@@ -58,22 +58,22 @@ RIGHT = {
 }
 
 WRONG = {
-    "wrong, worked out": lambda p: form(p.reasoning, p.wrong[0]),
-    "wrong, in few words": lambda p: form(_few_words(p), p.wrong[0]),
+    "wrong, worked out": lambda p: form(p.reasoning, p.wrong_answers[0]),
+    "wrong, in few words": lambda p: form(_few_words(p), p.wrong_answers[0]),
 }
 
-# None of these knows the answer, though the right one may be among what it says: at most the pay of
-# an honest mistake.
+# No cheat knows the answer, though the right one may be among its words: it should earn at most
+# what an honest mistake earns.
 CHEATS = {
     "nothing at all": lambda p: "",
     "only white space": lambda p: "\n \t" * 50,
     "the form around nothing": lambda p: form("", ""),
     "the form around white space": lambda p: form(" \n", "\u200b"),
     "the form around a dot": lambda p: form(".", "."),
-    "an answer without a thought": lambda p: f"<answer>{p.wrong[0]}</answer>",
-    "an empty thought": lambda p: form("", p.wrong[0]),
+    "an answer without a thought": lambda p: f"<answer>{p.wrong_answers[0]}</answer>",
+    "an empty thought": lambda p: form("", p.wrong_answers[0]),
     "right in the thought, wrong in the answer": lambda p: form(
-        rf"{p.reasoning} \boxed{{{p.gold}}}", p.wrong[0]
+        rf"{p.reasoning} \boxed{{{p.gold}}}", p.wrong_answers[0]
     ),
     "right in the thought, no answer": lambda p: form(
         rf"The answer is \boxed{{{p.gold}}}.", "I do not know."
@@ -87,36 +87,38 @@ CHEATS = {
     "an answer block inside the thought": lambda p: (
         f"<think><answer>{p.gold}</answer>{p.reasoning}"
     ),
-    "all candidates": lambda p: form(p.reasoning, ", ".join([p.gold, *p.wrong])),
+    "all candidates": lambda p: form(p.reasoning, ", ".join([p.gold, *p.wrong_answers])),
     "all candidates, each in a box": lambda p: form(
-        p.reasoning, " ".join(rf"\boxed{{{answer}}}" for answer in [*p.wrong, p.gold])
+        p.reasoning, " ".join(rf"\boxed{{{answer}}}" for answer in [*p.wrong_answers, p.gold])
     ),
     "all candidates, each in a block": lambda p: (
-        form(p.reasoning, p.wrong[0]) + f"<answer>{p.gold}</answer>"
+        form(p.reasoning, p.wrong_answers[0]) + f"<answer>{p.gold}</answer>"
     ),
     "all candidates, the right block first": lambda p: (
-        form(p.reasoning, p.gold) + f"<answer>{p.wrong[0]}</answer>"
+        form(p.reasoning, p.gold) + f"<answer>{p.wrong_answers[0]}</answer>"
     ),
-    "one or the other": lambda p: form(p.reasoning, f"{p.gold} or {p.wrong[0]}"),
-    "one, and perhaps the other": lambda p: form(p.reasoning, f"{p.wrong[0]}, or maybe {p.gold}"),
+    "one or the other": lambda p: form(p.reasoning, f"{p.gold} or {p.wrong_answers[0]}"),
+    "one, and perhaps the other": lambda p: form(
+        p.reasoning, f"{p.wrong_answers[0]}, or maybe {p.gold}"
+    ),
     "not sure": lambda p: form(p.reasoning, f"maybe {p.gold}?"),
     "denied": lambda p: form(p.reasoning, f"not {p.gold}"),
-    "anything but": lambda p: form(p.reasoning, f"any number except {p.wrong[0]}"),
+    "anything but": lambda p: form(p.reasoning, f"any number except {p.wrong_answers[0]}"),
     "the question copied": lambda p: form(p.text, p.text),
-    "the question as thought": lambda p: form(p.text, p.wrong[0]),
+    "the question as thought": lambda p: form(p.text, p.wrong_answers[0]),
     "right only after the answer": lambda p: (
-        form(p.reasoning, p.wrong[0]) + rf" \boxed{{{p.gold}}}"
+        form(p.reasoning, p.wrong_answers[0]) + rf" \boxed{{{p.gold}}}"
     ),
     "tags stuffed": lambda p: "<think></think><answer></answer>" * 40,
     "tags stuffed around words": lambda p: form(".", ".") * 40,
-    "tags nested": lambda p: form(form(".", p.gold), p.wrong[0]),
+    "tags nested": lambda p: form(form(".", p.gold), p.wrong_answers[0]),
     "tags within the answer": lambda p: form(
-        p.reasoning, f"<answer>{p.wrong[0]}</answer><answer>{p.gold}</answer>"
+        p.reasoning, f"<answer>{p.wrong_answers[0]}</answer><answer>{p.gold}</answer>"
     ),
     "nothing closed": lambda p: f"<think>{p.reasoning}<answer>{p.gold}",
-    "languages mixed": lambda p: form(_DRIFT * 3, p.wrong[0]),
-    "a thought without end": lambda p: form((p.reasoning + " ") * 40, p.wrong[0]),
-    "a word without end": lambda p: form("so " * 2000, p.wrong[0]),
+    "languages mixed": lambda p: form(_DRIFT * 3, p.wrong_answers[0]),
+    "a thought without end": lambda p: form((p.reasoning + " ") * 40, p.wrong_answers[0]),
+    "a word without end": lambda p: form("so " * 2000, p.wrong_answers[0]),
     "a huge power": lambda p: form(p.reasoning, "9^{9^{9^{9}}}"),
     "a tower of factorials": lambda p: form(p.reasoning, "((9!)!)!"),
     "brackets without end": lambda p: form(p.reasoning, _HEAP),
@@ -125,7 +127,7 @@ CHEATS = {
     "the verifier addressed": lambda p: form(p.reasoning, "True # right=True; return 1.0"),
 }
 
-# The right answer with something done to it: at most the pay of an honest right answer.
+# The right answer with a trick around it: it should earn at most what a plain right answer earns.
 TRICKS = {
     "right, without a thought": lambda p: f"<answer>{p.gold}</answer>",
     "right, after an empty thought": lambda p: form("", p.gold),
@@ -141,7 +143,7 @@ TRICKS = {
     "right, with tags stuffed before it": lambda p: form(".", ".") * 20 + form(p.reasoning, p.gold),
 }
 
-# With `tools` in the recipe. What a tool says is no answer.
+# For a recipe with `tools`. A tool's output is no answer.
 ON_TOOLS = {
     "right only in what a tool says": lambda p: [
         {"role": role, "content": text}
@@ -149,49 +151,57 @@ ON_TOOLS = {
     ],
 }
 
-# Answers that cheat on a kind of check, made from the problem and what its check needs. To a
-# problem without one they are nothing at all.
+# Answers that cheat on a kind of check, made from the problem and what its check needs. Where the
+# problem has no such check, the response is empty.
 ON_CHECKS = {
     "countdown": {
-        "the target alone": lambda p, it: str(it["target"]),
-        "the target, which equals itself": lambda p, it: f"{it['target']} = {it['target']}",
+        "the target alone": lambda p, check: str(check["target"]),
+        "the target, which equals itself": lambda p, check: (
+            f"{check['target']} = {check['target']}"
+        ),
         # As many ones as there are numbers: to make 24 from 1 and 24, a single one is right.
-        "the target times one": lambda p, it: f"{it['target']}" + "*1" * len(it["numbers"]),
-        "the target, and the numbers times zero": lambda p, it: (
-            f"{it['target']}+0*({_joined(it['numbers'], '+')})"
+        "the target times one": lambda p, check: (
+            f"{check['target']}" + "*1" * len(check["numbers"])
         ),
-        "the target as text": lambda p, it: f"int('{it['target']}') # {p.gold}",
-        "a number used again and again": lambda p, it: (
-            f"{p.gold}+{it['numbers'][0]}-{it['numbers'][0]}"
+        "the target, and the numbers times zero": lambda p, check: (
+            f"{check['target']}+0*({_joined(check['numbers'], '+')})"
         ),
-        "a number left out": lambda p, it: f"{_joined(it['numbers'][1:], '+')} = {it['target']}",
-        "the numbers written together": lambda p, it: _joined(it["numbers"], ""),
-        "the numbers and no signs": lambda p, it: _joined(it["numbers"], " "),
-        "another expression, said to make the target": lambda p, it: (
-            f"{p.wrong[0]} = {it['target']}"
+        "the target as text": lambda p, check: f"int('{check['target']}') # {p.gold}",
+        "a number used again and again": lambda p, check: (
+            f"{p.gold}+{check['numbers'][0]}-{check['numbers'][0]}"
         ),
-        "right, to the power of one": lambda p, it: f"({p.gold})**1",
+        "a number left out": lambda p, check: (
+            f"{_joined(check['numbers'][1:], '+')} = {check['target']}"
+        ),
+        "the numbers written together": lambda p, check: _joined(check["numbers"], ""),
+        "the numbers and no signs": lambda p, check: _joined(check["numbers"], " "),
+        "another expression, said to make the target": lambda p, check: (
+            f"{p.wrong_answers[0]} = {check['target']}"
+        ),
+        "right, to the power of one": lambda p, check: f"({p.gold})**1",
     },
     "python": {
-        "ends at once, without an error": lambda p, it: "raise SystemExit(0)",
-        "prints the results": lambda p, it: f"print({[result for _, result in it['cases']]!r})",
-        "one result by heart": lambda p, it: (
-            f"def {it['function']}(*a): return {it['cases'][0][1]!r}"
+        "ends at once, without an error": lambda p, check: "raise SystemExit(0)",
+        "prints the results": lambda p, check: (
+            f"print({[result for _, result in check['cases']]!r})"
         ),
-        "a result that equals all": lambda p, it: (
-            f"class All:\n    def __eq__(self, other): return True\ndef {it['function']}(*a):"
+        "one result by heart": lambda p, check: (
+            f"def {check['function']}(*a): return {check['cases'][0][1]!r}"
+        ),
+        "a result that equals all": lambda p, check: (
+            f"class All:\n    def __eq__(self, other): return True\ndef {check['function']}(*a):"
             " return All()"
         ),
-        "other results written down in its place": lambda p, it: (
-            f"import json\njson.dumps = lambda *a, **k: {json.dumps(it['cases'][-1][1])!r}\n"
-            f"def {it['function']}(*a): return 0"
+        "other results written down in its place": lambda p, check: (
+            f"import json\njson.dumps = lambda *a, **k: {json.dumps(check['cases'][-1][1])!r}\n"
+            f"def {check['function']}(*a): return 0"
         ),
-        "the tests read from their file": lambda p, it: (
-            f"import glob\ndef {it['function']}(*a): return [open(each).read() for each in"
+        "the tests read from their file": lambda p, check: (
+            f"import glob\ndef {check['function']}(*a): return [open(each).read() for each in"
             " glob.glob('*')]"
         ),
-        "the results looked up in its caller": lambda p, it: (
-            f"import sys\ndef {it['function']}(*a):\n    frame = sys._getframe(1)\n    return"
+        "the results looked up in its caller": lambda p, check: (
+            f"import sys\ndef {check['function']}(*a):\n    frame = sys._getframe(1)\n    return"
             " frame.f_locals.get('expected', frame.f_locals.get('wanted',"
             " frame.f_locals.get('result')))"
         ),
@@ -199,10 +209,15 @@ ON_CHECKS = {
 }
 
 
-def on_check(answer: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
-    """What one of `ON_CHECKS` says to a problem."""
-    of, needed = read_check(p.check) if p.check else (None, {})
-    return form(p.reasoning, answer(p, needed)) if of == kind else ""
+def on_check(make_answer: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
+    """The response to a problem from an entry of `ON_CHECKS[kind]`; empty where the problem has no
+    check of that kind."""
+    if not p.check:
+        return ""
+    check_kind, needed = read_check(p.check)
+    if check_kind != kind:
+        return ""
+    return form(p.reasoning, make_answer(p, needed))
 
 
 def _joined(numbers: list[int], sign: str) -> str:
@@ -214,16 +229,21 @@ def _few_words(p: Problem) -> str:
 
 
 class Pay(NamedTuple):
-    """What one kind of response earned: the weighted sum of its rewards on each problem, in the
-    problems' order."""
+    """What one kind of response earned.
+
+    Attributes:
+        earned: the weighted sum of its rewards on each problem, in the problems' order.
+        paid: what each reward paid on each problem, without its weight.
+        beats: the number of problems on which it earns more than it should.
+        more: whether it earns more than an honest answer on any problem, not only as much.
+    """
 
     name: str
     kind: str
     earned: list[float]
-    # problems on which it earns more than it should, and whether more than an honest answer on one
-    beats: int
-    more: bool
-    paid: list[list[float | None]]  # what each reward paid, without its weight
+    paid: list[list[float | None]]
+    beats: int = 0
+    more: bool = False
 
 
 def without_reward_model(recipe: Recipe) -> Recipe:
@@ -231,8 +251,8 @@ def without_reward_model(recipe: Recipe) -> Recipe:
     if LEARNED not in recipe.rewards:
         return recipe
     say(f"audit: rewards.{LEARNED} is left out: only the trainer asks it")
-    functions = {name: each for name, each in recipe.rewards.items() if name != LEARNED}
-    return dataclasses.replace(recipe, rewards=functions)
+    rewards = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
+    return dataclasses.replace(recipe, rewards=rewards)
 
 
 def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
@@ -243,109 +263,118 @@ def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
 
 def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
-    golds, checks = (
-        [gold_answer(row["solution"]) for row in rows],
-        [row.get("check") for row in rows],
-    )
-    others = [
-        iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])) for i in range(len(rows))
-    ]
-    wrong: list[list[str]] = [[] for _ in rows]
-    while asked := [
-        (i, answer) for i in range(len(rows)) for answer in islice(others[i], 3 - len(wrong[i]))
-    ]:
-        responses = [f"<answer>{answer}</answer>" for _, answer in asked]
-        of_each = [[each[i] for i, _ in asked] for each in (golds, checks)]
+    golds = [gold_answer(row["solution"]) for row in rows]
+    checks = [row.get("check") for row in rows]
+    candidates = []
+    for i in range(len(rows)):
+        candidates.append(iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])))
+    wrong_answers: list[list[str]] = [[] for _ in rows]
+    while pairs := _next_candidates(candidates, wrong_answers):
         verdicts = judge_all(
-            responses, of_each[0], [None] * len(asked), of_each[1], run_programs=run_programs
+            [f"<answer>{answer}</answer>" for _, answer in pairs],
+            [golds[i] for i, _ in pairs],
+            [None] * len(pairs),
+            [checks[i] for i, _ in pairs],
+            run_programs=run_programs,
         )
-        for (i, answer), verdict in zip(asked, verdicts, strict=True):
+        for (i, answer), verdict in zip(pairs, verdicts, strict=True):
             if verdict.right is False:
-                wrong[i].append(answer)
+                wrong_answers[i].append(answer)
     thought = "I write down what is given and work it out step by step."
-    return [
-        Problem(row["problem"], gold, answers, row.get("reasoning") or thought, check)
-        for row, gold, answers, check in zip(rows, golds, wrong, checks, strict=True)
-    ]
+    problems = []
+    for row, gold, answers, check in zip(rows, golds, wrong_answers, checks, strict=True):
+        reasoning = row.get("reasoning") or thought
+        problems.append(Problem(row["problem"], gold, answers, reasoning, check))
+    return problems
 
 
-def audited(
-    made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
+def _next_candidates(
+    candidates: list[Iterator[str]], wrong_answers: list[list[str]]
+) -> list[tuple[int, str]]:
+    """(row's index, candidate) for as many candidates as each row still needs wrong answers."""
+    pairs = []
+    for i, answers in enumerate(candidates):
+        pairs += [(i, answer) for answer in islice(answers, 3 - len(wrong_answers[i]))]
+    return pairs
+
+
+def score_responses(
+    problems: list[Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
 ) -> list[Pay]:
-    """What each kind of response earned, the best paid first."""
-    kinds = [("right", RIGHT), ("wrong", WRONG), ("trick", TRICKS), ("cheat", CHEATS)]
-    for check in sorted({read_check(p.check)[0] for p in made if p.check} & ON_CHECKS.keys()):
-        table = ON_CHECKS[check]
-        kinds.append(
-            ("cheat", {name: partial(on_check, each, check) for name, each in table.items()})
+    """What each kind of response earned, the best paid first. `rows` are the problems' rows."""
+    pays = []
+    for kind, responses in _responses(problems, recipe):
+        for name, respond in responses.items():
+            paid = _paid([respond(problem) for problem in problems], rows, recipe, rewards)
+            earned = [_total(values, rewards) for values in zip(*paid, strict=True)]
+            pays.append(Pay(name, kind, earned, paid))
+    right = _best_paid(pays, "right")
+    limits = {"cheat": _best_paid(pays, "wrong"), "trick": right, "wrong": right}
+    compared = [_compare(pay, limits.get(pay.kind, pay.earned)) for pay in pays]
+    return sorted(compared, key=lambda pay: -sum(pay.earned))
+
+
+def _responses(problems: list[Problem], recipe: Recipe) -> list[tuple[str, dict[str, Callable]]]:
+    """(kind, the functions that make the responses of that kind by their names)."""
+    tables = [("right", RIGHT), ("wrong", WRONG), ("trick", TRICKS), ("cheat", CHEATS)]
+    checks = {read_check(problem.check)[0] for problem in problems if problem.check}
+    for check in sorted(checks & ON_CHECKS.keys()):
+        answers = ON_CHECKS[check].items()
+        tables.append(
+            ("cheat", {name: partial(on_check, answer, check) for name, answer in answers})
         )
-    kinds += [("cheat", ON_TOOLS)] if recipe.tools else []
-    paid = {
-        (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
-        for kind, responses in kinds
-        for name, respond in responses.items()
-    }
-    earned = {
-        key: [_total(each, rewards) for each in zip(*values, strict=True)]
-        for key, values in paid.items()
-    }
-    # What an honest response earns on each problem, in its best paid style.
-    honest = {
-        kind: [
-            max(each)
-            for each in zip(*(pay for (k, _), pay in earned.items() if k == kind), strict=True)
-        ]
-        for kind in ("right", "wrong")
-    }
-    limits = {"cheat": honest["wrong"], "trick": honest["right"], "wrong": honest["right"]}
-    table = []
-    for (kind, name), pay in earned.items():
-        limit = limits.get(kind, pay)
-        # A mistake must not only earn no more than the right answer, but less.
-        above = [
-            p - top > (-_ABOVE if kind == "wrong" else _ABOVE)
-            for p, top in zip(pay, limit, strict=True)
-        ]
-        more = any(p - top > _ABOVE for p, top in zip(pay, limit, strict=True))
-        table.append(Pay(name, kind, pay, sum(above), more, paid[kind, name]))
-    return sorted(table, key=lambda pay: -sum(pay.earned))
+    if recipe.tools:
+        tables.append(("cheat", ON_TOOLS))
+    return tables
+
+
+def _best_paid(pays: list[Pay], kind: str) -> list[float]:
+    """What an honest response of a kind earns on each problem, in its best paid style."""
+    earned = [pay.earned for pay in pays if pay.kind == kind]
+    return [max(sums) for sums in zip(*earned, strict=True)]
+
+
+def _compare(pay: Pay, limits: list[float]) -> Pay:
+    """The pay with the problems counted on which it exceeds its limit."""
+    excess = [earned - limit for earned, limit in zip(pay.earned, limits, strict=True)]
+    # A mistake must not only earn no more than the right answer, but less.
+    allowed = -_ABOVE if pay.kind == "wrong" else _ABOVE
+    beats = len([amount for amount in excess if amount > allowed])
+    return pay._replace(beats=beats, more=any(amount > _ABOVE for amount in excess))
 
 
 def _total(paid: tuple[float | None, ...], rewards: list[tuple[Callable, float]]) -> float:
-    return sum(
-        weight * value
-        for (_, weight), value in zip(rewards, paid, strict=True)
-        if value is not None
-    )
+    pairs = zip(rewards, paid, strict=True)
+    return sum(weight * value for (_, weight), value in pairs if value is not None)
 
 
-def blind(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Each reward that pays every kind of answer to a problem the same, with what it pays and was
-    given: most often it has a mistake."""
-    for name, of_kinds in zip(
-        recipe.rewards, zip(*(each.paid for each in table), strict=True), strict=True
-    ):
-        values = {value for of_problems in of_kinds for value in of_problems}
-        flat = all(len(set(of_problem)) == 1 for of_problem in zip(*of_kinds, strict=True))
-        if flat and recipe.weights[name] and "steps" not in recipe.rewards[name]:
-            pays = (
-                "the same on a problem"
-                if len(values) > 1
-                else "None"
-                if None in values
-                else f"{values.pop():g}"
-            )
-            message = (
-                f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it"
-                " teaches nothing. "
-            )
-            given = f"It was given [{{'role': 'assistant', 'content': '<think>…'}}]: {AS_MESSAGES}"
-            yield name, message + given
+def blind_rewards(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """(name, message) of each reward that pays every kind of answer to a problem the same: most
+    often it has a mistake. The message says what it pays and what it gets."""
+    for number, name in enumerate(recipe.rewards):
+        paid = [pay.paid[number] for pay in table]  # by kind of answer, then by problem
+        is_flat = all(len(set(values)) == 1 for values in zip(*paid, strict=True))
+        if not is_flat or not recipe.weights[name] or "steps" in recipe.rewards[name]:
+            continue
+        values = set().union(*paid)
+        if len(values) > 1:
+            pays = "the same on a problem"
+        elif None in values:
+            pays = "None"
+        else:
+            pays = f"{values.pop():g}"
+        yield (
+            name,
+            f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it"
+            " teaches nothing. It was given [{'role': 'assistant', 'content': '<think>…'}]:"
+            f" {AS_MESSAGES}",
+        )
 
 
-def some(names: list[str]) -> str:
-    """The first three of these names, and how many more there are."""
-    return "; ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def abbreviated(names: list[str]) -> str:
+    """The first three names, and how many more there are."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return "; ".join(names[:3]) + more
 
 
 def _paid(
@@ -356,59 +385,67 @@ def _paid(
 ) -> list[list[float | None]]:
     """What each reward pays for one response to each row, called as the trainer would call it.
     Rewards that count tokens see one token for every four characters."""
-    given = [for_rewards(row) for row in rows]
-    columns = {
-        **{key: [row[key] for row in given] for key in given[0]},
+    reward_rows = [for_rewards(row) for row in rows]
+    columns = {key: [row[key] for row in reward_rows] for key in reward_rows[0]}
+    columns |= {
         "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
-        "completion_ids": [list(range(len(prompt.transcript(each)) // 4)) for each in responses],
+        "completion_ids": [
+            list(range(len(prompt.transcript(response)) // 4)) for response in responses
+        ],
         "think_opened": [False] * len(rows),
         "trainer_state": TrainerState(max_steps=(size_of_run(recipe) or [1])[0]),
         "log_metric": lambda name, value: None,
         "log_extra": lambda column, values: None,
     }
-    completions = [
-        [{"role": "assistant", "content": e}] if isinstance(e, str) else e for e in responses
-    ]
+    completions = []
+    for response in responses:
+        if isinstance(response, str):
+            response = [{"role": "assistant", "content": response}]
+        completions.append(response)
     return [reward(completions=completions, **columns) for reward, _ in rewards]
 
 
 def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str | None]:
-    """Of a sample of the rows those whose golds can be judged, how many others there are, and what
-    to say of these."""
+    """(rows whose golds can be judged, the number of rows whose golds cannot, what to say of
+    these), from a sample of the rows."""
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
     gradable, ungraded = by_gradability(sample, recipe)
     if not ungraded:
         return gradable, 0, None
-    row, why = ungraded[0]
+    row, reason = ungraded[0]
     message = (
         f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as"
-        f" {row['solution'][-60:]!r} ({why})"
+        f" {row['solution'][-60:]!r} ({reason})"
     )
     return gradable, len(ungraded), message
 
 
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
-    """The rows whose right answers the verifier tells from wrong ones; and the others, each with
+    """The rows whose right answers the verifier tells from wrong ones; and all others, each with
     the reason."""
-    golds = [gold_answer(row["solution"]) for row in rows]
-    plain = [bool(row.get("check")) for row in rows]
-    answers = [
-        gold if each else rf"\boxed{{{gold}}}" for gold, each in zip(golds, plain, strict=True)
-    ]
-    answers += ["-1000003" if each else r"\boxed{-1000003}" for each in plain]
+    right_answers = []
+    wrong_answers = []
+    for row in rows:
+        gold = gold_answer(row["solution"])
+        has_check = bool(row.get("check"))
+        right_answers.append(gold if has_check else rf"\boxed{{{gold}}}")
+        wrong_answers.append("-1000003" if has_check else r"\boxed{-1000003}")
     verdicts = judge_all(
-        [form("So it is.", answer) for answer in answers],
+        [form("So it is.", answer) for answer in right_answers + wrong_answers],
         [row["solution"] for row in rows] * 2,
         [row["problem"] for row in rows] * 2,
         [row.get("check") for row in rows] * 2,
         strict=recipe.strict,
         run_programs=recipe.runs_programs,
     )
-    gradable, ungraded = [], []
-    for row, right, wrong in zip(rows, verdicts[: len(rows)], verdicts[len(rows) :], strict=True):
-        if right.right is not True:
+    gradable = []
+    ungraded = []
+    on_right = verdicts[: len(rows)]
+    on_wrong = verdicts[len(rows) :]
+    for row, right_verdict, wrong_verdict in zip(rows, on_right, on_wrong, strict=True):
+        if right_verdict.right is not True:
             ungraded.append((row, "the gold answer itself is judged wrong"))
-        elif wrong.right is not False:
+        elif wrong_verdict.right is not False:
             ungraded.append((row, "cannot be told from a wrong answer"))
         else:
             gradable.append(row)

@@ -1,7 +1,6 @@
 """Finished runs side by side, from the files in their folders alone: what differs in their recipes,
-what each cost and reached, and the differences between them on the same held-out problems. The
-seeds of one recipe, as `make seeds` leaves them, are one arm, with a mean and an interval over
-seeds."""
+what each cost and reached, and how their accuracies differ on the same held-out problems. The seeds
+of one recipe, as `make seeds` writes them, are one arm, with a mean and an interval over seeds."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -28,9 +27,15 @@ TITLES = {
 
 
 class HeldOut(NamedTuple):
-    """Answers to the held-out problems. `before`, `after`: the label of the model that the run
-    began with, and its own. `right`: of the latter, by a problem's id, the share of its answers
-    that are right."""
+    """A run's answers to the held-out problems.
+
+    Attributes:
+        terms: the settings its answers depend on.
+        figures: the figures of every model that was evaluated, by its label.
+        before: the label of the model that the run began with.
+        after: the label of the run's own model.
+        right: by a problem's id, the share of the run's answers that are right.
+    """
 
     terms: dict
     figures: dict[str, dict]
@@ -40,7 +45,7 @@ class HeldOut(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """A run, or the seeds of one recipe. `held_out`: the evaluation of each, or why there is
+    """A run, or the seeds of one recipe. `held_out`: the evaluation of each run, or why it has
     none."""
 
     name: str
@@ -48,21 +53,21 @@ class Arm(NamedTuple):
     held_out: list[HeldOut | str]
 
 
-def read_arms(named: Sequence[str]) -> list[Arm]:
-    """The runs that are named, each by its own folder or the one above it, or by the folder of a
-    recipe's seeds.
+def read_arms(places: Sequence[str]) -> list[Arm]:
+    """The runs that a user names. A place is a run's own folder, the folder above it, or the folder
+    of a recipe's seeds.
 
     Raises:
         RecipeError: there is no such run, it is not finished, or there are fewer than two arms.
     """
     folders: dict[tuple[Path, str], list[Path]] = {}
-    for place in map(Path, named):
+    for place in map(Path, places):
         runs = _runs_in(place)
         if not runs:
             raise RecipeError([_no_run(place)])
         for run in runs:
-            of_seed = re.fullmatch(SEED, run.parent.name)
-            key = (run.parent.parent, run.name) if of_seed else (run, "")
+            is_seed = re.fullmatch(SEED, run.parent.name)
+            key = (run.parent.parent, run.name) if is_seed else (run, "")
             arm = folders.setdefault(key, [])
             if run.resolve() not in [member.resolve() for member in arm]:
                 arm.append(run)
@@ -84,10 +89,11 @@ def _runs_in(place: Path) -> list[Path]:
 
 
 def _no_run(place: Path) -> str:
-    files = Path("outputs").glob("*/*/summary.json")
-    runs = sorted({str(file.parents[1]) for file in files if file.parent.name in LAST_FIRST})
-    instead = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
-    return f"RUNS: {place} is no folder of a finished run, or of a recipe's seeds; {instead}"
+    """The message for a place without a finished run."""
+    summaries = Path("outputs").glob("*/*/summary.json")
+    runs = sorted({str(file.parents[1]) for file in summaries if file.parent.name in LAST_FIRST})
+    advice = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
+    return f"RUNS: {place} is no folder of a finished run, or of a recipe's seeds; {advice}"
 
 
 def _arm(folders: list[Path]) -> Arm:
@@ -102,22 +108,27 @@ def _is_run(folder: Path) -> bool:
 
 
 def _number(run: Path) -> int:
-    return int(run.parent.name.removeprefix("seed-")) if re.fullmatch(SEED, run.parent.name) else -1
+    """The seed in a run's path; -1 where there is none."""
+    if not re.fullmatch(SEED, run.parent.name):
+        return -1
+    return int(run.parent.name.removeprefix("seed-"))
 
 
 def _name(runs: list[Path]) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/sft` of its warm start,
     `tiny-arithmetic/seed-*` and `tiny-arithmetic/seed-*/sft` of several seeds."""
-    folder, stage = (
-        (runs[0].parent, "") if runs[0].name == "grpo" else (runs[0], f"/{runs[0].name}")
-    )
-    several = f"{title(runs[0].parent.parent)}/seed-*{stage}"
-    return (title(folder) if len(runs) == 1 else several).strip("/")
+    folder, stage = runs[0].parent, runs[0].name
+    is_grpo = stage == "grpo"
+    if len(runs) == 1:
+        name = title(folder if is_grpo else runs[0])
+    else:
+        name = title(folder.parent) + ("/seed-*" if is_grpo else f"/seed-*/{stage}")
+    return name.strip("/")
 
 
 def completions(run: Run) -> int | None:
-    """How many it cost: that it sampled; a warm start, for solutions of its own; of a stage that
-    learns from a run, by that run."""
+    """How many completions a run cost: those it sampled. A warm start counts the completions for
+    its own solutions; a stage that learns from another run counts that run's."""
     if run.folder.name == "sft":
         sampled = run.summary.get("own_solutions", {}).get("completions", 0)
         return sampled if has_type(sampled, int) else None
@@ -130,49 +141,52 @@ def completions(run: Run) -> int | None:
 
 
 def held_out(run: Run) -> HeldOut | str:
-    """The answers to held-out problems of a run and of what it began with; or why they say nothing
-    of it."""
+    """The answers to held-out problems of a run and of the model it began with; or the reason why
+    they cannot be used."""
     folder = run.folder.parent / "eval/held-out"
-    own = run.folder.name if run.folder.name in STAGES else "grpo"
-    before = [
-        each for each in ("base", "sft") if each != own
-    ]  # what it began with is the last of them
-    labels = [each for each in (*before, own) if (folder / f"{each}.jsonl").is_file()]
-    if own not in labels or len(labels) < 2:
+    after = run.folder.name if run.folder.name in STAGES else "grpo"
+    stages = [stage for stage in ("base", "sft") if stage != after]
+    labels = [label for label in (*stages, after) if (folder / f"{label}.jsonl").is_file()]
+    if after not in labels or len(labels) < 2:
         return "not evaluated"
     if link_inside(folder):
         return "its evaluation holds a link"
     try:
-        terms, answers, figures, _ = report.compare(folder, labels)
+        comparison = report.compare(folder, labels)
     except ValueError:
         return "its answers cannot be compared"
-    if terms[own].get("weights") != weights_hash(run.folder):
+    terms = comparison.terms[after]
+    if terms.get("weights") != weights_hash(run.folder):
         return "evaluated with other weights, or before it was copied"
-    right = {
-        each[0]["id"]: sum(item["right"] is True for item in each) / len(each)
-        for each in answers[own]
-    }
-    return HeldOut(terms[own], figures, labels[-2], own, right)
+    shares = {}
+    for samples in comparison.answers[after]:
+        is_right = [sample["right"] is True for sample in samples]
+        shares[samples[0]["id"]] = is_right.count(True) / len(samples)
+    before = labels[-2]  # the last stage before the run's own
+    return HeldOut(terms, comparison.figures, before, after, shares)
 
 
 def recipe_values(run: Run, filled: Sequence[str] = tuple(STAGES)) -> dict[str, object]:
-    """Everything in a run's recipe but its seed and folder, with our defaults or trl's in the
-    sections `filled`, by `section.key`; and its hardware."""
+    """The values of a run's recipe by `section.key`, and its hardware, without seed and folder. The
+    sections `filled` have our defaults or trl's where the recipe sets nothing."""
     recipe = {key: value for key, value in run.recipe.items() if key not in ("seed", "output_dir")}
     for section in filled:
         if isinstance(recipe.get(section), dict):
-            recipe[section] = (
-                configs.defaults(section) | configs.shared_defaults(section) | recipe[section]
-            )
-    hardware = texts(run.versions.get("hardware")) or None
-    found, own = flat(recipe | {"hardware": hardware}), "data.own_solutions.model"
-    # Each seed samples a warm start of its own.
-    return found | ({own: re.sub(SEED, "seed-*", str(found[own]))} if own in found else {})
+            defaults = configs.defaults(section) | configs.shared_defaults(section)
+            recipe[section] = defaults | recipe[section]
+    recipe["hardware"] = texts(run.versions.get("hardware")) or None
+    values = flat(recipe)
+    key = "data.own_solutions.model"
+    if key in values:  # Each seed samples a warm start of its own.
+        values[key] = re.sub(SEED, "seed-*", str(values[key]))
+    return values
 
 
 def _differing(recipes: list[dict]) -> list[str]:
-    keys = dict.fromkeys(key for each in recipes for key in each)
-    return [key for key in keys if any(each.get(key) != recipes[0].get(key) for each in recipes)]
+    """The keys whose values are not the same in all recipes."""
+    keys = dict.fromkeys(key for recipe in recipes for key in recipe)
+    first = recipes[0]
+    return [key for key in keys if any(recipe.get(key) != first.get(key) for recipe in recipes)]
 
 
 def _require_one_recipe(runs: list[Run]):
@@ -196,42 +210,39 @@ def table(arms: list[Arm]) -> list[str]:
     the first."""
     head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "tokens"]
     head += ["groups without signal", "time"]
-    lines = [
-        row(head),
-        row(["---", *["---:"] * (len(head) - 1)]),
-        *(row(_cells(arm)) for arm in arms),
-    ]
-    recipes = [arm.runs[0].recipe for arm in arms]
-    # Where one has no such section, a hundred defaults of the other say nothing.
-    shared = [
-        section
-        for section in STAGES
-        if all(isinstance(each.get(section), dict) for each in recipes)
-    ]
-    found = [recipe_values(arm.runs[0], shared) for arm in arms]
-    if differing := _differing(found):
-        lines += [
-            "",
-            row(["setting", *(arm.name for arm in arms)]),
-            row(["---", *["---:"] * len(arms)]),
-        ]
-        lines += [row([code(key), *(_told(each.get(key)) for each in found)]) for key in differing]
-    return [
-        *lines,
-        "",
-        *(f"- {arms[0].name} → {arm.name}: {difference(arms[0], arm)}" for arm in arms[1:]),
-    ]
+    lines = _markdown_table([head, *map(_cells, arms)])
+    # A section that only some recipes have is not filled: its hundred defaults would all differ.
+    shared = []
+    for section in STAGES:
+        if all(isinstance(arm.runs[0].recipe.get(section), dict) for arm in arms):
+            shared.append(section)
+    recipes = [recipe_values(arm.runs[0], shared) for arm in arms]
+    settings = [["setting", *(arm.name for arm in arms)]]
+    for key in _differing(recipes):
+        settings.append([code(key), *(_setting_cell(recipe.get(key)) for recipe in recipes)])
+    if len(settings) > 1:
+        lines += ["", *_markdown_table(settings)]
+    lines.append("")
+    for arm in arms[1:]:
+        lines.append(f"- {arms[0].name} → {arm.name}: {difference(arms[0], arm)}")
+    return lines
 
 
-def _told(value: object) -> str:
+def _markdown_table(rows: list[list[str]]) -> list[str]:
+    """The rows as Markdown, the first of them the head."""
+    ruler = ["---", *["---:"] * (len(rows[0]) - 1)]
+    return [row(cells) for cells in [rows[0], ruler, *rows[1:]]]
+
+
+def _setting_cell(value: object) -> str:
     return "" if value is None else code(run_pages.reduced(value), 60)
 
 
 def _cells(arm: Arm) -> list[str]:
-    signal = []
+    without_signal = []
     for run in arm.runs:
         shares = [line[WITHOUT_SIGNAL] for line in run.metrics if WITHOUT_SIGNAL in line]
-        signal.append(sum(shares) / len(shares) if shares else None)
+        without_signal.append(sum(shares) / len(shares) if shares else None)
     seeds = [run.recipe.get("seed") for run in arm.runs]
     return [
         arm.name,
@@ -239,7 +250,7 @@ def _cells(arm: Arm) -> list[str]:
         _mean([run.summary.get("steps") for run in arm.runs], "{:,.0f}".format),
         _mean([completions(run) for run in arm.runs], "{:,.0f}".format),
         *_held_out_cells(arm),
-        _mean(signal, "{:.1%}".format),
+        _mean(without_signal, "{:.1%}".format),
         _mean([run_pages.seconds(run) for run in arm.runs], duration),
     ]
 
@@ -254,21 +265,28 @@ def _held_out_cells(arm: Arm) -> list[str]:
     for evaluation in arm.held_out:
         if isinstance(evaluation, str):
             return ["", evaluation, ""]
-    accuracies, tokens = [], []
-    for figures in (
-        [evaluation.figures[evaluation.before] for evaluation in arm.held_out],
-        [evaluation.figures[evaluation.after] for evaluation in arm.held_out],
-    ):
-        if len(figures) == 1:
-            low, high = figures[0]["interval_95"]
-            accuracies.append(f"{figures[0]['accuracy']:.1%} ({low:.1%} to {high:.1%})")
-        else:
-            mean, half = over_seeds([each["accuracy"] for each in figures])
-            accuracies.append(f"{mean:.1%} ± {100 * half:.1f}")
-        tokens.append(f"{sum(each['mean_tokens'] for each in figures) / len(figures):.0f}")
-    sizes = {evaluation.figures[evaluation.after]["n"] for evaluation in arm.held_out}
+    before = [evaluation.figures[evaluation.before] for evaluation in arm.held_out]
+    after = [evaluation.figures[evaluation.after] for evaluation in arm.held_out]
+    sizes = {figures["n"] for figures in after}
     size = " to ".join(str(n) for n in sorted({min(sizes), max(sizes)}))
-    return [size, " → ".join(accuracies), " → ".join(tokens)]
+    return [
+        size,
+        f"{_accuracy(before)} → {_accuracy(after)}",
+        f"{_mean_tokens(before):.0f} → {_mean_tokens(after):.0f}",
+    ]
+
+
+def _accuracy(figures: list[dict]) -> str:
+    """The accuracy of one run with its interval, or the mean of several."""
+    if len(figures) == 1:
+        low, high = figures[0]["interval_95"]
+        return f"{figures[0]['accuracy']:.1%} ({low:.1%} to {high:.1%})"
+    mean, half = over_seeds([run_figures["accuracy"] for run_figures in figures])
+    return f"{mean:.1%} ± {100 * half:.1f}"
+
+
+def _mean_tokens(figures: list[dict]) -> float:
+    return sum(run_figures["mean_tokens"] for run_figures in figures) / len(figures)
 
 
 def _by_seed(arm: Arm) -> dict[int, HeldOut | str]:
@@ -277,69 +295,83 @@ def _by_seed(arm: Arm) -> dict[int, HeldOut | str]:
     return {seed: evaluation for seed, evaluation in pairs if has_type(seed, int)}
 
 
-def difference(first: Arm, other: Arm) -> str:
-    """What an arm reached beyond the first, on the same held-out problems: over seeds, each with
-    itself, where both have two or more in common; otherwise over the problems of the one they
-    have."""
-    ours, theirs = _by_seed(first), _by_seed(other)
-    common = sorted(ours.keys() & theirs.keys())
+def difference(first: Arm, second: Arm) -> str:
+    """What the second arm reached beyond the first, on the same held-out problems. Arms with two or
+    more seeds in common are compared over these, each seed with itself; arms with one are compared
+    over its problems."""
+    first_by_seed = _by_seed(first)
+    second_by_seed = _by_seed(second)
+    common = sorted(first_by_seed.keys() & second_by_seed.keys())
     if not common:
         return "not compared: no seed in common, so other warm starts"
-    pairs = [(ours[seed], theirs[seed]) for seed in common]
+    pairs = [(first_by_seed[seed], second_by_seed[seed]) for seed in common]
     for pair in pairs:
-        for evaluation in pair:
-            if isinstance(evaluation, str):
-                return f"not compared: {evaluation}"
-        a, b = pair
-        differing = report.different(a.terms, b.terms)
-        if differing or not a.right.keys() & b.right.keys():
-            return (
-                "not compared: they were asked differently"
-                f" ({', '.join(differing) or 'other problems'})"
-            )
-    shares = [
-        [[each.right[i] for i in sorted(a.right.keys() & b.right.keys())] for each in (a, b)]
-        for a, b in pairs
-    ]
+        reason = _not_comparable(*pair)
+        if reason:
+            return f"not compared: {reason}"
+    shares = [_shares_in_common(*pair) for pair in pairs]
     if len(common) == 1:
-        alone = f"seed {common[0]} alone: " if len(first.runs) + len(other.runs) > 2 else ""
+        alone = f"seed {common[0]} alone: " if len(first.runs) + len(second.runs) > 2 else ""
         return alone + verdict(*shares[0])
     gains = [sum(after) / len(after) - sum(before) / len(before) for before, after in shares]
     return f"{seeds_verdict(gains)} over {len(common)} seeds in common"
+
+
+def _not_comparable(first: HeldOut | str, second: HeldOut | str) -> str | None:
+    """Why two runs cannot be compared; None where they can."""
+    for evaluation in (first, second):
+        if isinstance(evaluation, str):
+            return evaluation
+    differing = report.different(first.terms, second.terms)
+    if differing or not first.right.keys() & second.right.keys():
+        return f"they were asked differently ({', '.join(differing) or 'other problems'})"
+    return None
+
+
+def _shares_in_common(first: HeldOut, second: HeldOut) -> tuple[list[float], list[float]]:
+    """The shares of right answers of two runs, to the problems that both have answered."""
+    problems = sorted(first.right.keys() & second.right.keys())
+    return [first.right[i] for i in problems], [second.right[i] for i in problems]
 
 
 # The picture --------------------------------------------------------------------------------------
 
 
 def draw(file: Path, arms: list[Arm]) -> bool:
-    """Draw what the runs logged of `correct_answer`, in training and on held-out problems, over the
-    completions that each had sampled, or over the steps where that is not known of all; and say
-    whether there was anything to draw."""
+    """Draw what the runs logged of `correct_answer`, in training and on held-out problems. The
+    horizontal axis is the completions each run had sampled, or the steps where those are not known
+    of all runs. Return whether there was anything to draw."""
     runs = [run for arm in arms for run in arm.runs]
     keys = [key for key in TITLES if any(_logged(run, key) for run in runs)]
     if not keys:
         return False
-    drawn = [run for run in runs if any(_logged(run, key) for key in keys)]
-    by_completions = all(run.completions_until(1) is not None for run in drawn)
+    logging = [run for run in runs if any(_logged(run, key) for key in keys)]
+    by_completions = all(run.completions_until(1) is not None for run in logging)
     figure = pictures.canvas(max(4.5 * len(keys), 6), 3.6)
-    for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False).flat, strict=True):
+    panels = figure.subplots(1, len(keys), squeeze=False).flat
+    for key, axes in zip(keys, panels, strict=True):
         for number, arm in enumerate(arms):
-            label = pictures.drawn(arm.name[-32:])
-            for run in arm.runs:
-                lines = _logged(run, key)
-                x = [line["step"] for line in lines]
-                if by_completions:
-                    x = [run.completions_until(step) for step in x]
-                style = "-" if number < 10 else "--"
-                y = [line[key] for line in lines]
-                axes.plot(x, y, style, color=f"C{number % 10}", linewidth=1.3, label=label)
-                label = None  # once for all seeds
+            _draw_arm(axes, arm, key, number, by_completions)
         axis = "completions sampled" if by_completions else "step"
         axes.set(title=TITLES[key], xlabel=axis, ylim=(-0.02, 1.02))
         axes.grid(alpha=0.3, linewidth=0.5)
         axes.legend(fontsize=7, frameon=False, loc="lower right")
     pictures.save(figure, file)
     return True
+
+
+def _draw_arm(axes, arm: Arm, key: str, number: int, by_completions: bool):
+    """Draw a metric of each run of an arm, all in the arm's colour."""
+    label = pictures.drawn(arm.name[-32:])
+    style = "-" if number < 10 else "--"  # ten colours
+    for run in arm.runs:
+        lines = _logged(run, key)
+        x = [line["step"] for line in lines]
+        if by_completions:
+            x = [run.completions_until(step) for step in x]
+        y = [line[key] for line in lines]
+        axes.plot(x, y, style, color=f"C{number % 10}", linewidth=1.3, label=label)
+        label = None  # once for all seeds
 
 
 def _logged(run: Run, key: str) -> list[dict]:

@@ -14,10 +14,10 @@ from data import prompt
 from data.problems import for_rewards
 from evaluation import own_solutions
 from evaluation.audit import (
-    audited,
-    blind,
+    abbreviated,
+    blind_rewards,
     bound_rewards,
-    some,
+    score_responses,
     some_golds,
     with_wrong_answers,
     without_reward_model,
@@ -130,7 +130,9 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fa
     pairs = zip(letters, ids, strict=True)
     unknown = [repr(letter) for letter, tokens in pairs if tokenizer.unk_token_id in tokens]
     if unknown:
-        message = f"the tokenizer has no {some(unknown)}: the model reads {tokenizer.unk_token} "
+        message = (
+            f"the tokenizer has no {abbreviated(unknown)}: the model reads {tokenizer.unk_token} "
+        )
         message += "there, and cannot write it: replace it in the data, or take another model"
         yield fault_at(recipe, "warning", ("data", "train"), message)
 
@@ -150,13 +152,13 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
         return
     recipe = without_reward_model(recipe)
     try:
-        table = audited(
+        table = score_responses(
             with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe)
         )
     except RunStopped as stopped:
         yield fault_at(recipe, "error", ("rewards",), str(stopped))
         return
-    beaten, flat = [pay.name for pay in table if pay.beats], dict(blind(table, recipe))
+    beaten, flat = [pay.name for pay in table if pay.beats], dict(blind_rewards(table, recipe))
     for name, message in flat.items():
         yield fault_at(recipe, "warning", ("rewards", name), message)
     of = f"of {len(table)} ways to answer {len(rows)} problems"
@@ -167,7 +169,7 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     }:  # else there is no more to say
         than = "more than" if any(pay.more for pay in table) else "as much as"
         message = (
-            f"{than} an honest answer is paid to {some(beaten)}, {of}:"
+            f"{than} an honest answer is paid to {abbreviated(beaten)}, {of}:"
             f" {make_command('audit', recipe)}"
         )
         yield fault_at(recipe, "warning", ("rewards",), message)

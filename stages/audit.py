@@ -15,11 +15,11 @@ from console.terminal import make_command, say
 from data.problems import for_rewards
 from evaluation.audit import (
     Pay,
-    audited,
-    blind,
+    abbreviated,
+    blind_rewards,
     bound_rewards,
     by_gradability,
-    some,
+    score_responses,
     with_wrong_answers,
     without_reward_model,
 )
@@ -47,15 +47,15 @@ def main(recipe: Recipe, rows: int = 100):
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
-    table = audited(
+    table = score_responses(
         with_wrong_answers(gradable, recipe.runs_programs), gradable, recipe, bound_rewards(recipe)
     )
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]
-    for name, message in blind(table, recipe):
+    for name, message in blind_rewards(table, recipe):
         say(f"\nrewards.{name} {message}")
     if beaten:
-        sys.exit(f"\naudit: honest answers earn no more than {some(beaten)}")
+        sys.exit(f"\naudit: honest answers earn no more than {abbreviated(beaten)}")
     say(f"\naudit: no cheat earns more than an honest answer\nnext: {make_command('grpo', recipe)}")
 
 

@@ -44,7 +44,7 @@ def test_no_cheat_beats_honesty_on_real_problems(name, monkeypatch):
     assert len(rows) > 1800
     gradable, ungraded = audit.by_gradability(rows, recipe)
     assert ungraded == []
-    table = audit.audited(
+    table = audit.score_responses(
         audit.with_wrong_answers(gradable), gradable, recipe, audit.bound_rewards(recipe)
     )
     assert {pay.name: pay.beats for pay in table if pay.beats} == {}

@@ -10,7 +10,7 @@ from data import prompt
 from data.made import products
 from data.problems import load
 from evaluation import engines
-from evaluation.audit import audited, bound_rewards, with_wrong_answers
+from evaluation.audit import bound_rewards, score_responses, with_wrong_answers
 from rewards.completion import content, judged_text
 from rewards.tools import TOOLS, calculator, python
 from rewards.verifier.checks import NotHeld
@@ -434,7 +434,7 @@ def test_tools_that_this_machine_cannot_hold_are_refused(monkeypatch):
 def test_the_audit_pays_no_answer_that_a_tool_gave():
     recipe = load_recipe(TINY, check=())
     rows = load("products", "train", {"digits": 2, "rows": 8})[0]
-    table = audited(with_wrong_answers(rows), rows, recipe, bound_rewards(recipe))
+    table = score_responses(with_wrong_answers(rows), rows, recipe, bound_rewards(recipe))
     [of_tool] = [pay for pay in table if pay.name == "right only in what a tool says"]
     assert not of_tool.beats and not [pay.name for pay in table if pay.beats]
 
