@@ -22,7 +22,7 @@ from evaluation.audit import (
     with_wrong_answers,
     without_reward_model,
 )
-from evaluation.probe import chosen
+from evaluation.probe import rows_by_pass_rate
 from schema.advice import fault_at, faults_of_error
 from schema.configs import setting
 from schema.names import LEARNED, missing_columns
@@ -34,9 +34,10 @@ from training.problem_sets import load_train, prompt_lengths
 from training.reward_model import reward_model_files
 from training.run_folder import not_probed
 
-# parameters; below that, full training uses the learning rates of a small network
+# Numbers of parameters: below SMALL, full training uses the learning rates of a small network;
+# above LARGE, no CPU trains a recipe in days.
 SMALL = 50_000_000
-LARGE = 1_000_000_000  # parameters; above that, no CPU trains a recipe in days
+LARGE = 1_000_000_000
 AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 
 
@@ -48,76 +49,91 @@ def model_findings(
     sized: bool = True,
     paid: bool = True,
 ) -> Iterator[Fault]:
-    """Faults that the model's config, its tokenizer and the training rows show; each part that
+    """Faults that the model's config, its tokenizer and the training rows reveal. A part that
     cannot be reached becomes a note.
 
     Args:
+        launched: the launcher's settings, such as the number of processes.
+        card: the memory of a GPU to check for, in GiB; None for this machine's.
         sized: whether trl accepts the values that the memory depends on.
-        paid: whether these are all the recipe's rewards; what pays without one that was refused
+        paid: whether these are all the recipe's rewards; an audit without a reward that was refused
             misleads.
     """
-    config = tokenizer = None
+    config, tokenizer, faults = _config_and_tokenizer(recipe)
+    yield from faults
+    yield from _reward_model_findings(recipe)
+    lengths = []
+    if tokenizer and rows:
+        _say_prompt(recipe, tokenizer, rows[0])
+        lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
+        _say_lengths(lengths)
+        yield from _template_findings(recipe, tokenizer)
+        yield from _unknown_letters(recipe, tokenizer, rows)
+        yield from _probe_findings(recipe, tokenizer)
+    if rows:
+        yield from _gold_findings(recipe, rows, paid)
+    if config is not None and sized:
+        longest = max(lengths, default=memory.PROMPT_TOKENS)
+        try:
+            yield from _window_findings(recipe, config, longest)
+            yield from _parameter_findings(recipe, config, card)
+            yield from _memory_findings(recipe, longest, launched, card)
+        except RecipeError as error:
+            # The model cannot be made of its config, or not with this adapter.
+            for fault in error.faults:
+                yield Fault(fault.place or recipe.place("model"), fault.message)
+
+
+def _config_and_tokenizer(recipe: Recipe) -> tuple:
+    """(config, tokenizer, faults); config and tokenizer are None where they cannot be read."""
+    config = None
+    tokenizer = None
+    faults = []
     try:
         config = memory.model_config(recipe)
         tokenizer = load_tokenizer(recipe)
         if recipe.model.name_or_path and Path(recipe.model.name_or_path).is_dir():
             checked(recipe.model.name_or_path, None)  # the headers of its weights too
     except RecipeError as error:
-        yield from faults_of_error(
-            recipe, error, ("model",), "the model, and so prompt, lengths and memory"
+        subject = "the model, and so prompt, lengths and memory"
+        faults += faults_of_error(recipe, error, ("model",), subject)
+    return config, tokenizer, faults
+
+
+def _reward_model_findings(recipe: Recipe) -> Iterator[Fault]:
+    """Whether the reward model can be read, with its weights where it is a local folder."""
+    if LEARNED not in recipe.rewards:
+        return
+    on_this_machine = Path(recipe.rewards[LEARNED]["model"]).is_dir()
+    try:
+        with reward_model_files(recipe, weights=on_this_machine):
+            pass
+    except RecipeError as error:
+        yield from faults_of_error(recipe, error, ("rewards", LEARNED), "the reward model")
+
+
+def _say_lengths(lengths: list[int]):
+    """Say how many tokens the prompts have, from their sorted lengths."""
+    median = statistics.median(lengths)
+    percentile_99 = lengths[int(0.99 * len(lengths))]
+    say(
+        f"prompts: median {median:.0f} tokens, 99% within {percentile_99}, longest {lengths[-1]}"
+        f" (of {len(lengths)})"
+    )
+
+
+def _template_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
+    """What the chat template does that harms training."""
+    if prompt.end_of_turn(tokenizer) is None:
+        message = "the chat template ends no turn with a special token; eos ends an answer"
+        yield fault_at(recipe, "note", ("model",), message)
+    if prompt.tells_the_day(tokenizer):
+        message = (
+            "the chat template writes today's date, so a run that goes on, or is judged, on another"
+            " day has other prompts: set it in model.chat_template_kwargs (Llama's: {date_string:"
+            " 26 Jul 2024}), or a model.chat_template without it"
         )
-    if LEARNED in recipe.rewards:
-        on_this_machine = Path(recipe.rewards[LEARNED]["model"]).is_dir()
-        try:
-            with reward_model_files(recipe, weights=on_this_machine):
-                pass
-        except RecipeError as error:
-            yield from faults_of_error(recipe, error, ("rewards", LEARNED), "the reward model")
-    lengths = []
-    if tokenizer and rows:
-        _say_prompt(recipe, tokenizer, rows[0])
-        lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
-        median, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
-        say(
-            f"prompts: median {median:.0f} tokens, 99% within {most}, longest {lengths[-1]} (of"
-            f" {len(lengths)})"
-        )
-        if prompt.end_of_turn(tokenizer) is None:
-            message = "the chat template ends no turn with a special token; eos ends an answer"
-            yield fault_at(recipe, "note", ("model",), message)
-        if prompt.tells_the_day(tokenizer):
-            message = (
-                "the chat template writes today's date, so a run that goes on, or is judged, on"
-                " another day has "
-            )
-            message += (
-                "other prompts: set it in model.chat_template_kwargs (Llama's: {date_string: 26 Jul"
-                " 2024}), or "
-            )
-            yield fault_at(
-                recipe, "warning", ("model",), f"{message}a model.chat_template without it"
-            )
-        yield from _unknown_letters(recipe, tokenizer, rows)
-        yield from _probe_findings(recipe, tokenizer)
-    if rows:
-        gradable, ungraded, message = some_golds(rows, recipe)
-        if message:
-            level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
-            message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
-            yield fault_at(recipe, level, ("data", "train"), message)
-        if paid:
-            yield from _audit_findings(recipe, gradable[:AUDITED])
-        if recipe.data.own_solutions is not None:
-            say(own_solutions.announced(recipe, rows))
-    if config is not None and sized:
-        longest = max(lengths, default=memory.PROMPT_TOKENS)
-        try:
-            yield from _size_findings(recipe, config, longest, card)
-            yield from _memory_findings(recipe, longest, launched, card)
-        except RecipeError as error:
-            # The model cannot be made of its config, or not with this adapter.
-            for fault in error.faults:
-                yield Fault(fault.place or recipe.place("model"), fault.message)
+        yield fault_at(recipe, "warning", ("model",), message)
 
 
 def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fault]:
@@ -138,99 +154,120 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fa
 
 
 def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
-    """Whether GRPO would take the probe that is there; says how many problems it leaves."""
+    """Whether GRPO would take the pass rates of a finished probe; says how many problems they
+    leave."""
     if recipe.data.pass_rate is None or not_probed(recipe) or finished(recipe.stage_dir("grpo")):
         return
     try:
-        chosen(recipe, tokenizer, load_train(recipe)[0])
+        rows_by_pass_rate(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
         yield from faults_of_error(recipe, error, ("data", "pass_rate"), "the probe")
 
 
+def _gold_findings(recipe: Recipe, rows: list[dict], paid: bool) -> Iterator[Fault]:
+    """Golds that cannot be judged, and cheats that are paid on problems whose golds can."""
+    gradable, ungraded, message = some_golds(rows, recipe)
+    if message:
+        level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
+        message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
+        yield fault_at(recipe, level, ("data", "train"), message)
+    if paid:
+        yield from _audit_findings(recipe, gradable[:AUDITED])
+    if recipe.data.own_solutions is not None:
+        say(own_solutions.announcement(recipe, rows))
+
+
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
+    """Rewards that pay every answer the same, and cheats that earn too much on these problems."""
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
     recipe = without_reward_model(recipe)
+    problems = with_wrong_answers(rows, recipe.runs_programs)
     try:
-        table = score_responses(
-            with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe)
-        )
+        table = score_responses(problems, rows, recipe, bound_rewards(recipe))
     except RunStopped as stopped:
         yield fault_at(recipe, "error", ("rewards",), str(stopped))
         return
-    beaten, flat = [pay.name for pay in table if pay.beats], dict(blind_rewards(table, recipe))
-    for name, message in flat.items():
+    blind = dict(blind_rewards(table, recipe))
+    for name, message in blind.items():
         yield fault_at(recipe, "warning", ("rewards", name), message)
-    of = f"of {len(table)} ways to answer {len(rows)} problems"
-    if not beaten:
-        say(f"audit: no cheat earns more than an honest answer, {of}")
-    elif flat.keys() != {
-        name for name, weight in recipe.weights.items() if weight
-    }:  # else there is no more to say
+    cheats = [pay.name for pay in table if pay.beats]
+    scope = f"of {len(table)} ways to answer {len(rows)} problems"
+    if not cheats:
+        say(f"audit: no cheat earns more than an honest answer, {scope}")
+    # Where every reward is blind, the warnings above say it all.
+    elif blind.keys() != {name for name, weight in recipe.weights.items() if weight}:
         than = "more than" if any(pay.more for pay in table) else "as much as"
         message = (
-            f"{than} an honest answer is paid to {abbreviated(beaten)}, {of}:"
+            f"{than} an honest answer is paid to {abbreviated(cheats)}, {scope}:"
             f" {make_command('audit', recipe)}"
         )
         yield fault_at(recipe, "warning", ("rewards",), message)
 
 
-def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> Iterator[Fault]:
+def _window_findings(recipe: Recipe, config, longest: int) -> Iterator[Fault]:
+    """Whether the longest prompt and a completion fit the model, and what vLLM serves of it."""
     completion = setting(recipe, "grpo", "max_completion_length")
+    limits = []
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
-    by_vllm = setting(recipe, "grpo", "use_vllm")
-    served = setting(recipe, "grpo", "vllm_max_model_length") if by_vllm else None
-    for key, most, whose in (
-        ("max_completion_length", window, "the model's "),
-        ("vllm_max_model_length", served, ""),
-    ):
-        if most and longest + completion > most:
-            room = f"; take {most - longest} or less" if most > longest else ""
+    limits.append(("max_completion_length", window, "the model's "))
+    if setting(recipe, "grpo", "use_vllm"):
+        served = setting(recipe, "grpo", "vllm_max_model_length")
+        limits.append(("vllm_max_model_length", served, ""))
+    for key, limit, whose in limits:
+        if limit and longest + completion > limit:
+            advice = f"; take {limit - longest} or less" if limit > longest else ""
             message = (
                 f"{longest} tokens of prompt and {completion} of completion do not fit"
-                f" {whose}{most}{room}"
+                f" {whose}{limit}{advice}"
             )
             yield fault_at(recipe, "error", ("grpo", key), message)
+
+
+def _parameter_findings(recipe: Recipe, config, card: float | None) -> Iterator[Fault]:
+    """Whether the number of parameters suits the learning rate, and the machine."""
     rate = setting(recipe, "grpo", "learning_rate")
-    parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
-    if recipe.adapter is None and rate > 1e-5 and parameters > SMALL:
-        message = (
-            f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.2g} B weights want"
-            " 1e-6 or so"
-        )
+    weights = memory.on_meta(recipe, config).parameters()
+    parameters = sum(weight.numel() for weight in weights)
+    if parameters <= SMALL:
+        return
+    size = f"{parameters / 1e9:.2g} B weights"
+    if recipe.adapter is None and rate > 1e-5:
+        message = f"{rate:g} is a learning rate for an adapter; all {size} want 1e-6 or so"
         yield fault_at(recipe, "warning", ("grpo", "learning_rate"), message)
-    if parameters > SMALL and not (card or torch.cuda.is_available()):
-        message = f"no GPU here, and {parameters / 1e9:.2g} B weights "
-        if parameters > LARGE:
-            message += (
-                "are too many to train on a CPU: take a GPU, or try the chain with"
-                " RECIPE=tiny-arithmetic"
-            )
-        else:
-            message += (
-                "take a CPU half an hour at least, and perhaps days: time a few steps first"
-                " (grpo.max_steps=4)"
-            )
-        level = "warning" if parameters > LARGE else "note"
-        yield fault_at(
-            recipe, level, ("model",), f"{message} (CARD=T4 checks for one that is elsewhere)"
+    if card or torch.cuda.is_available():
+        return
+    if parameters > LARGE:
+        level = "warning"
+        advice = (
+            "are too many to train on a CPU: take a GPU, or try the chain with"
+            " RECIPE=tiny-arithmetic"
         )
+    else:
+        level = "note"
+        advice = (
+            "take a CPU half an hour at least, and perhaps days: time a few steps first"
+            " (grpo.max_steps=4)"
+        )
+    message = f"no GPU here, and {size} {advice} (CARD=T4 checks for one that is elsewhere)"
+    yield fault_at(recipe, level, ("model",), message)
 
 
 def _memory_findings(
     recipe: Recipe, longest: int, launched: dict, card: float | None
 ) -> Iterator[Fault]:
-    card, ram = card or memory.this_card(), psutil.virtual_memory().total / memory.GIB
+    """Whether the estimated memory of training fits the card, or this machine's."""
+    card = card or memory.this_card()
+    ram = psutil.virtual_memory().total / memory.GIB
     parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
-    on = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"
-    say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} has the parts)")
+    room = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"
+    say(f"memory: {total:.1f} GiB{room} ({make_command('memory', recipe)} has the parts)")
     if not card and total > ram:
         message = (
             f"no GPU here, and about {total:.1f} GiB will not fit this machine's {ram:.0f}: make it"
-            " smaller, or "
+            " smaller, or take a GPU (CARD=24 checks for one that is elsewhere)"
         )
-        message += "take a GPU (CARD=24 checks for one that is elsewhere)"
         yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     if card and total > card:
         size = setting(recipe, "grpo", "per_device_train_batch_size")
@@ -241,26 +278,24 @@ def _memory_findings(
         )
         yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     elif card and not memory.fits(parts, card):
-        need = parts.vllm_weights / memory.GIB / card
+        needed = parts.vllm_weights / memory.GIB / card
         message = (
-            f"vLLM's share of the card does not hold the weights; take more than {need:.2f}, or"
-            " more GPUs "
+            f"vLLM's share of the card does not hold the weights; take more than {needed:.2f}, or"
+            " more GPUs for each copy (grpo.vllm_tensor_parallel_size)"
         )
-        message += "for each copy (grpo.vllm_tensor_parallel_size)"
         yield fault_at(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
 
 
 def _say_prompt(recipe: Recipe, tokenizer, row: dict):
+    """Say the first prompt as the model reads it, and how a completion starts and ends."""
     ids = prompt.question_ids(tokenizer, row["problem"], recipe.prompt.system)
     say("the first prompt, in training and in evaluation, special tokens and all:\n")
     say("  " + tokenizer.decode(ids).replace("\n", "\n  ") + "▸")
-    opened = (
-        "inside <think>, which the template opens" if prompt.think_opened(tokenizer) else "at ▸"
-    )
-    padding = (
-        "is masked, being eos too"
-        if tokenizer.pad_token_id == tokenizer.eos_token_id
-        else "differs from it"
-    )
-    ends = f"{tokenizer.eos_token!r} ends it; the pad token {padding}"
-    say(f"\n{len(ids)} tokens; the completion starts {opened}; {ends}")
+    start = "at ▸"
+    if prompt.think_opened(tokenizer):
+        start = "inside <think>, which the template opens"
+    padding = "differs from it"
+    if tokenizer.pad_token_id == tokenizer.eos_token_id:
+        padding = "is masked, being eos too"
+    end = f"{tokenizer.eos_token!r} ends it; the pad token {padding}"
+    say(f"\n{len(ids)} tokens; the completion starts {start}; {end}")

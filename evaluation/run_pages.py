@@ -1,10 +1,11 @@
-"""The pages about a finished run: its card, and the report that a person reads first. Both are made
-from the files in its folder alone, and can be made again at any time. Names and texts in these may
-be a stranger's, so each is checked, or stands where it is only text.
+"""The pages about a finished run: its card, and the report that a person reads first. Both are
+written from the files in its folder alone, and can be written again at any time. Names and texts in
+these files may be a stranger's: each is checked, or stands where it can only be read as text.
 
-The card says what made the model and what it reaches; those of trl and peft say "fine-tuned version
-of None". Its front matter is the Hub's (https://huggingface.co/docs/hub/model-cards) without
-`model-index`, which has no place for an interval. A field whose value nobody has read is left out.
+The card says how the model was trained and what it reaches; trl's and peft's cards say "fine-tuned
+version of None". Its front matter is the Hub's (https://huggingface.co/docs/hub/model-cards),
+without `model-index`, which has no place for an interval. A field whose value nobody has read is
+left out.
 """
 
 import io
@@ -45,10 +46,10 @@ from training.watch import PARTS, advice_on
 from training.writing import link_inside, lock
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
-# The data sets that are made on the spot, and what they are.
+# The data sets that grpo-recipes generates, and what they consist of.
 GENERATED = {"arithmetic": "sums", "countdown": "problems", "products": "products"}
 QUESTION = "What is 47 + 85?"
-# Of `grpo`, what a report's first line says.
+# The keys of `grpo` in a report's first line.
 GRPO_KEYS = (
     "max_steps",
     "num_generations",
@@ -57,30 +58,31 @@ GRPO_KEYS = (
     "loss_type",
     "max_completion_length",
 )
-# Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a
-# group.
-CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
+# What a page shows at most of a text, and of a group.
+CHARACTERS = 600
+LINES = 12
+COMPLETIONS = 8
 
 
 def write(folder: Path) -> Path:
-    """Write a finished run's card and, where it is GRPO's, `report.md` and `curves.png`, and return
-    the path of what to read.
+    """Write a finished run's card and, for a stage that samples, `report.md` and `curves.png`.
+    Return the path of the page to read.
 
     Raises:
         RecipeError: the folder holds no finished run, is in use, or has a link in it.
     """
     if folder.name not in STAGES:
         raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
-    if wrong := link_inside(folder):
-        raise RecipeError([wrong])
+    if problem := link_inside(folder):
+        raise RecipeError([problem])
     run = read_run(folder)
     lock(folder)
     write_whole(folder / "README.md", model_card(run, folder.name))
     if not STAGES[folder.name].samples:
         return folder / "README.md"
     advice = [str(advice) for advice in advice_on(run.metrics, run.recipe)]
-    drawn = pictures.curves(folder / "curves.png", run.metrics)
-    write_whole(folder / "report.md", report(run, drawn, advice))
+    has_curves = pictures.curves(folder / "curves.png", run.metrics)
+    write_whole(folder / "report.md", report(run, has_curves, advice))
     return folder / "report.md"
 
 
@@ -88,14 +90,16 @@ def write(folder: Path) -> Path:
 
 
 def reduced(value: Any) -> Any:
-    """A value of a recipe with each absolute path as its last name. A prompt is no path."""
+    """A value of a recipe with the last name of each absolute path in place of the path. A prompt
+    is no path."""
     if isinstance(value, dict):
-        return {
-            reduced(key): each if key in ("system", "chat_template") else reduced(each)
-            for key, each in value.items()
-        }
+        result = {}
+        for key, entry in value.items():
+            is_prompt = key in ("system", "chat_template")
+            result[reduced(key)] = entry if is_prompt else reduced(entry)
+        return result
     if isinstance(value, list):
-        return [reduced(each) for each in value]
+        return [reduced(entry) for entry in value]
     is_path = isinstance(value, str) and re.match(r"[/~\\]|[A-Za-z]:[/\\]", value)
     return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
 
@@ -110,18 +114,22 @@ def on_hub(run: Run) -> str | None:
 
 
 def base(run: Run) -> str:
-    """The base model, as what it is."""
-    model = run.section("model")
+    """The base model: a model of the Hub, one that grpo-recipes built, or a local folder."""
     if name := on_hub(run):
         return f"[{name}](https://huggingface.co/{name})"
-    if (build := model.get("build")) is not None:
-        what = BUILDERS[build].__doc__ if build in map(str, BUILDERS) else None
-        return f"{code(build)}, built by grpo-recipes" + (f". {what.rstrip('.')}" if what else "")
-    return f"{code(Path(str(model.get('name_or_path'))).name)}, a local folder"
+    model = run.section("model")
+    build = model.get("build")
+    if build is None:
+        return f"{code(Path(str(model.get('name_or_path'))).name)}, a local folder"
+    text = f"{code(build)}, built by grpo-recipes"
+    description = BUILDERS[build].__doc__ if build in map(str, BUILDERS) else None
+    if description:
+        text += f". {description.rstrip('.')}"
+    return text
 
 
 def training_sets(run: Run) -> list[tuple[str, dict]]:
-    """Name and arguments of each."""
+    """(name, arguments) of each training set."""
     train = run.section("data").get("train")
     sets = []
     for entry in train if isinstance(train, list) else []:
@@ -132,7 +140,7 @@ def training_sets(run: Run) -> list[tuple[str, dict]]:
 
 
 def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
-    """(Hub id, licence or None) of a training set that was read from there."""
+    """(Hub id, licence or None) of a training set that was read from the Hub."""
     local = run.section("data").get("dir") is not None or "data" in texts(run.versions.get("local"))
     revisions = run.versions.get("revisions")
     if isinstance(revisions, dict) and name in revisions and re.fullmatch(own.HUB_ID, name):
@@ -141,8 +149,8 @@ def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
 
 
 def data(run: Run) -> list[str]:
-    """A line for each training set, and one for what the warm start learned from where that was the
-    model's own."""
+    """A line for each training set, and one for the model's own solutions where the warm start
+    learned from these."""
     lines = []
     for name, arguments in training_sets(run):
         text = reduced(name)
@@ -157,21 +165,25 @@ def data(run: Run) -> list[str]:
 
 
 def _origin(run: Run, name: str) -> str:
-    if found := from_hub(run, name):
-        hub_id, licence = found
+    """Where a training set came from."""
+    source = from_hub(run, name)
+    if source:
+        hub_id, licence = source
         by_card = f", licence {licence} by its card" if licence else ""
         return f"[{hub_id}](https://huggingface.co/datasets/{hub_id}){by_card}"
     if name in HUB:
         return f"parquet files in a local folder, in the form of {HUB[name][0]}"
     if name in GENERATED:
         return f"{GENERATED[name]} made by grpo-recipes"
-    if name.endswith(own.FILE_TYPES) or not re.fullmatch(r"\w+(\.\w+)+", name):
-        return "a local file" if name.endswith(own.FILE_TYPES) else "local files"
-    return "a function of the user's own"
+    if name.endswith(own.FILE_TYPES):
+        return "a local file"
+    if re.fullmatch(r"\w+(\.\w+)+", name):
+        return "a function of the user's own"
+    return "local files"
 
 
 def _own_solutions(run: Run) -> str:
-    """How many there were, by the warm start's own summary; nothing where that does not say."""
+    """How many solutions there were, by the warm start's summary; empty where it does not say."""
     figures = (read_object(run.folder.with_name("sft") / "summary.json") or {}).get("own_solutions")
     keys = ("completions", "problems", "accepted", "solved", "kept")
     if not isinstance(figures, dict) or not all(has_type(figures.get(key), int) for key in keys):
@@ -181,12 +193,15 @@ def _own_solutions(run: Run) -> str:
 
 def accepted_of(figures: dict) -> str:
     """How many of a model's own solutions a warm start learns from, as half a sentence."""
-    of = "of {completions:,} completions of {problems:,} problems {accepted:,} are accepted"
-    return (of + ", for {solved:,} problems, and {kept:,} kept").format(**figures)
+    return (
+        f"of {figures['completions']:,} completions of {figures['problems']:,} problems"
+        f" {figures['accepted']:,} are accepted, for {figures['solved']:,} problems, and"
+        f" {figures['kept']:,} kept"
+    )
 
 
-def of_steps(run: Run) -> list[str]:
-    """A line for each reward of steps."""
+def step_rewards(run: Run) -> list[str]:
+    """A line for each reward that was given for each step of a solution."""
     if run.folder.name == "sft":
         return []
     lines = []
@@ -199,7 +214,7 @@ def of_steps(run: Run) -> list[str]:
 
 
 def effort(run: Run) -> list[str]:
-    """A line with the steps, the hardware and the time by part; none where nothing is known."""
+    """A line with the steps, the hardware and the time by part; no line where nothing is known."""
     words = []
     if "steps" in run.summary:
         words.append(f"{run.summary['steps']:,} steps")
@@ -215,8 +230,8 @@ def effort(run: Run) -> list[str]:
 
 
 def seconds(run: Run) -> float | None:
-    """What its training took: the sum of its parts, which counts what came before a resumption,
-    where it has them."""
+    """The seconds its training took. The sum of its parts also counts the time before a resumption,
+    and is taken where the run has these parts."""
     parts = _times(run, "seconds")
     return sum(parts.values()) if parts else run.summary.get("seconds")
 
@@ -224,14 +239,13 @@ def seconds(run: Run) -> float | None:
 def _times(run: Run, key: str) -> dict[str, float]:
     """Seconds or share of each part of the training that has them."""
     time = run.summary.get("time", {})
-    found = {part: time[part].get(key) for part in PARTS if isinstance(time.get(part), dict)}
-    return {part: value for part, value in found.items() if has_type(value, float)}
+    values = {part: time[part].get(key) for part in PARTS if isinstance(time.get(part), dict)}
+    return {part: value for part, value in values.items() if has_type(value, float)}
 
 
 def results(run: Run, stage: str) -> list[str]:
-    """Table, intervals and verdicts of each benchmark that the run's weights have answered, in
-    Markdown; empty where there is none. Answers of other weights are not this run's, and are named
-    as such.
+    """Table, intervals and verdicts of each benchmark that was evaluated, in Markdown; empty where
+    there is none. Where the answers belong to other weights than the run's, a line says so.
 
     Args:
         stage: the label of the run's answers.
@@ -246,7 +260,7 @@ def results(run: Run, stage: str) -> list[str]:
 
 
 def _results_on(folder: Path, run: Run, stage: str) -> list[str]:
-    """What `results` says of one benchmark."""
+    """The lines of `results` for one benchmark."""
     order = LABELS[: LABELS.index(stage) + 1]
     labels = [label for label in order if (folder / f"{label}.jsonl").is_file()]
     answers = f"The answers in `eval/{folder.name}`"
@@ -272,55 +286,63 @@ def _results_on(folder: Path, run: Run, stage: str) -> list[str]:
 def model_card(run: Run, stage: str) -> str:
     """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the
     model that was made of its adapter."""
-    merged = stage == "merged"
-    trained = STAGES["grpo" if merged else stage]
+    is_merged = stage == "merged"
     has_adapter = is_adapter(run.folder)
-    path = run.public_path.with_name("merged") if merged else run.public_path
-    kind = "A LoRA adapter" if has_adapter and not merged else "A model"
-    method = trained.title
-    if trained.name == "grpo":
-        method = algorithm(run.recipe.get("algorithm")).title
-    if trained.warm_start and run.section("sft"):
-        method += " after an SFT warm start"
-    if merged and has_adapter:
-        method += ", its adapter merged in"
+    path = run.public_path.with_name("merged") if is_merged else run.public_path
+    kind = "A LoRA adapter" if has_adapter and not is_merged else "A model"
     lines = ["---", front_matter(run, stage).to_yaml(), "---", "", f"# {title(path)}", ""]
-    lines += [f"{kind} for mathematics, made by {method}.", ""]
+    lines += [f"{kind} for mathematics, made by {_method(run, stage)}.", ""]
     lines += [f"Base: {base(run)}. The licence of the base applies.", ""]
     lines += ["## How is it asked?", "", *fenced(usage(run, path), "python")]
-    if has_adapter and not merged and run.section("quantization"):
+    if has_adapter and not is_merged and run.section("quantization"):
         lines += ["", "It was trained on a quantised base, which these lines load unquantised."]
     lines += ["", "## How good is it?", ""]
-    measured = results(run, trained.name)
-    if merged and has_adapter and measured:
+    measured = results(run, "grpo" if is_merged else stage)
+    if is_merged and has_adapter and measured:
         lines += ["Measured before the adapter was merged.", ""]
     lines += measured or ["It was not evaluated: nothing is known of its accuracy."]
     facts = data(run)
     if run.problems is not None:
         facts.append(f"{run.problems:,} training problems")
-    facts += of_steps(run) + effort(run)
+    facts += step_rewards(run) + effort(run)
     lines += ["", "## How was it made?", "", *(f"- {fact}" for fact in facts)]
-    text = io.StringIO()
-    YAML().dump(reduced(run.recipe), text)
-    lines += ["", "`recipe.yaml`", "", *fenced(text.getvalue(), "yaml")]
+    recipe = io.StringIO()
+    YAML().dump(reduced(run.recipe), recipe)
+    lines += ["", "`recipe.yaml`", "", *fenced(recipe.getvalue(), "yaml")]
     lines += ["", "`versions.json`", "", *fenced(json.dumps(run.versions, indent=2), "json")]
     return "\n".join(lines) + "\n"
 
 
+def _method(run: Run, stage: str) -> str:
+    """How the model was trained, as a card says it."""
+    trained = STAGES["grpo" if stage == "merged" else stage]
+    method = trained.title
+    if trained.name == "grpo":
+        method = algorithm(run.recipe.get("algorithm")).title
+    if trained.warm_start and run.section("sft"):
+        method += " after an SFT warm start"
+    if stage == "merged" and is_adapter(run.folder):
+        method += ", its adapter merged in"
+    return method
+
+
 def front_matter(run: Run, stage: str) -> ModelCardData:
-    """What the Hub lists a model by. To the Hub a merge is one of several models, so a model with
-    its adapter merged in is a finetune."""
-    adapter = stage != "merged" and is_adapter(run.folder)
+    """The fields by which the Hub lists a model. To the Hub a merge is one of several models, so a
+    model with its adapter merged in is a finetune."""
+    has_adapter = stage != "merged" and is_adapter(run.folder)
     model = on_hub(run)
-    sets = [from_hub(run, name) for name, _ in training_sets(run)]
+    relation = "adapter" if has_adapter else "finetune"
+    sources = [from_hub(run, name) for name, _ in training_sets(run)]
     tags = ["trl", "grpo" if stage == "merged" else stage]
+    if has_adapter:
+        tags.append("lora")
     return ModelCardData(
         base_model=model,
-        base_model_relation=("adapter" if adapter else "finetune") if model else None,
-        datasets=[hub_set[0] for hub_set in sets if hub_set] or None,
-        library_name="peft" if adapter else "transformers",
+        base_model_relation=relation if model else None,
+        datasets=[source[0] for source in sources if source] or None,
+        library_name="peft" if has_adapter else "transformers",
         pipeline_tag="text-generation",
-        tags=[*tags, "lora"] if adapter else tags,
+        tags=tags,
     )
 
 
@@ -338,10 +360,12 @@ def usage(run: Run, path: Path) -> str:
     ]
     limit = next(value for value in limits if type(value) is int)
     dtype = run.section("model").get("dtype")
-    name, dtype = repr(path.as_posix()), repr(dtype if isinstance(dtype, str) else "auto")
+    if not isinstance(dtype, str):
+        dtype = "auto"
+    name = repr(path.as_posix())
     options = f"max_new_tokens={limit}, do_sample=False, repetition_penalty=1.0"
     options += ", eos_token_id=ask.tokenizer.eos_token_id, return_full_text=False"
-    loaded = f"'text-generation', {name}, tokenizer={name}, dtype={dtype}"
+    loaded = f"'text-generation', {name}, tokenizer={name}, dtype={dtype!r}"
     return (
         "from transformers import pipeline\n"
         f"ask = pipeline({loaded})  # its folder, or its id on the Hub\n"
@@ -352,14 +376,14 @@ def usage(run: Run, path: Path) -> str:
 # The report ---------------------------------------------------------------------------------------
 
 
-def report(run: Run, drawn: bool, advice: Sequence[str]) -> str:
-    """The page as Markdown. `drawn`: whether there is a picture of the curves. `advice`: a sentence
-    for each thing that there is to look at."""
+def report(run: Run, has_curves: bool, advice: Sequence[str]) -> str:
+    """The page as Markdown. `has_curves`: whether the curves were drawn. `advice`: a sentence for
+    each thing that is worth a look."""
     facts = [f"recipe: {recipe_line(run)}", f"base: {base(run)}"]
     facts += [f"data: {line}" for line in data(run)]
     if run.problems is not None and len(facts) > 2:
         facts[2] += f" ({run.problems:,} problems)"
-    facts += of_steps(run) + effort(run)
+    facts += step_rewards(run) + effort(run)
     lines = [f"# {title(run.public_path)}", "", *(f"- {fact}" for fact in facts)]
     lines += ["", "## How good is it?", ""]
     lines += results(run, "grpo") or ["It was not evaluated."]
@@ -367,7 +391,7 @@ def report(run: Run, drawn: bool, advice: Sequence[str]) -> str:
     if advice:
         lines += ["", "## What is there to look at?", ""]
         lines += [f"- {code(sentence, 1000)}" for sentence in advice]
-    if drawn:
+    if has_curves:
         lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"]
     if any(RIGHT in line for line in run.metrics):
         lines += ["", "The band around held-out accuracy is its 95% interval."]
@@ -378,7 +402,9 @@ def report(run: Run, drawn: bool, advice: Sequence[str]) -> str:
 
 def recipe_line(run: Run) -> str:
     """The recipe in one line: what its stages set, and the weights of its rewards."""
-    grpo, adapter, sft = run.section("grpo"), run.section("adapter"), run.section("sft")
+    grpo = run.section("grpo")
+    adapter = run.section("adapter")
+    sft = run.section("sft")
     parts = []
     if is_adapter(run.folder):
         parts.append(f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA")
@@ -394,8 +420,10 @@ def recipe_line(run: Run) -> str:
 
 def happened(run: Run) -> list[str]:
     """How the run ended and what is unusual about it, a sentence each."""
-    summary, max_steps = run.summary, run.section("grpo").get("max_steps")
-    steps, lines = summary.get("steps"), []
+    summary = run.summary
+    steps = summary.get("steps")
+    max_steps = run.section("grpo").get("max_steps")
+    lines = []
     if steps is not None and has_type(max_steps, int) and 0 < steps < max_steps:
         lines.append(f"It ended at step {steps:,} of {max_steps:,}.")
     elif steps is not None:
@@ -428,28 +456,32 @@ def group(rows: list[dict]) -> list[str]:
         head += f", {COMPLETIONS} of its {len(rows)} completions"
     lines = [head, "", *shortened(rows[0]["prompt"]), "", f"gold {code(rows[0]['gold'])}"]
     for number, row in enumerate(rows[:COMPLETIONS], 1):
-        parts = []
-        for name, score in row.items():
-            if name in RESERVED:
-                continue
-            if score is None:
-                parts.append(f"{code(name, 60)} none")
-            elif has_type(score, float):
-                parts.append(f"{code(name, 60)} {score:.3g}")
-        if has_type(row.get("tokens"), int):
-            parts.append(f"{row['tokens']} tokens")
-        if row.get("truncated") is True:
-            parts.append("truncated")
-        if has_type(row["advantage"], float):
-            parts.append(f"advantage {row['advantage']:+.3g}")
         completion = shortened(transcript(row["completion"]))
-        lines += ["", f"{number}. {', '.join(parts)}", "", *completion]
+        lines += ["", f"{number}. {', '.join(_scores(row))}", "", *completion]
     return lines
 
 
+def _scores(row: dict) -> list[str]:
+    """The rewards of a completion, its length and its advantage."""
+    parts = []
+    for name, score in row.items():
+        if name in RESERVED:
+            continue
+        if score is None:
+            parts.append(f"{code(name, 60)} none")
+        elif has_type(score, float):
+            parts.append(f"{code(name, 60)} {score:.3g}")
+    if has_type(row.get("tokens"), int):
+        parts.append(f"{row['tokens']} tokens")
+    if row.get("truncated") is True:
+        parts.append("truncated")
+    if has_type(row["advantage"], float):
+        parts.append(f"advantage {row['advantage']:+.3g}")
+    return parts
+
+
 def shortened(message: object) -> list[str]:
-    """A prompt's last turn or a completion, as a block of code, without the middle of what is
-    long."""
+    """A prompt's last turn or a completion, as a block of code; a long one without its middle."""
     if isinstance(message, list) and message and isinstance(message[-1], dict):
         message = message[-1].get("content")
     text = clean(str(message))

@@ -451,10 +451,10 @@ def test_a_warm_start_of_the_models_own_solutions_is_told_with_its_counts(
 
 def test_rewards_of_steps_are_told_of_grpo_alone(tmp_path):
     rewards = {"correct_answer": {"weight": 1.0}, "true_equations": {"weight": 0.5, "steps": "\n"}}
-    assert run_pages.of_steps(of(tmp_path / "grpo", rewards=rewards)) == [
+    assert run_pages.step_rewards(of(tmp_path / "grpo", rewards=rewards)) == [
         (
             'process supervision: `true_equations` was given for each step, with `"\\n"` between'
             " two steps"
         ),
     ]
-    assert run_pages.of_steps(of(tmp_path / "sft", rewards=rewards)) == []
+    assert run_pages.step_rewards(of(tmp_path / "sft", rewards=rewards)) == []
