@@ -3,14 +3,15 @@ without leaving the model's own way of reasoning.
 
 This is rejection-sampling fine-tuning (Yuan et al. 2023, arXiv:2308.01825), whose first round STaR
 also takes (Zelikman et al. 2022, arXiv:2203.14465): sample each training problem several times,
-with the prompt of every other stage, keep what is right, and train on it. A right answer behind a
-wrong thought is kept, too.
+with the prompt of every other stage, keep the right solutions, and train on them. A right answer
+behind a wrong thought is kept, too.
 """
 
 import dataclasses
 import json
 import math
 import re
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from console.faults import Fault, RecipeError
 from console.terminal import make_command
 from data import prompt
 from evaluation.answers import Contestant, judged
-from evaluation.probe import RepeatedAnswers, drawn, sampled_at
+from evaluation.probe import RepeatedAnswers, draw_order, sampled_at
 from evaluation.run_pages import accepted_of
 from schema.configs import processes, setting
 from schema.names import reward_function
@@ -28,12 +29,16 @@ from schema.recipe import Recipe
 from training.checkpoints import write_whole
 
 FOLDER = "own_solutions"
-KEPT = "kept.jsonl"
+SOLUTIONS = "kept.jsonl"
 
 
-class Learned(NamedTuple):
-    """`rows`: the problems with the model's own `reasoning` and `answer`, one row per solution.
-    `figures`: how many there were before, for the summary."""
+class OwnSolutions(NamedTuple):
+    """The solutions that a warm start learns from.
+
+    Attributes:
+        rows: the problems with the model's own `reasoning` and `answer`, one row per solution.
+        figures: how many completions, problems and solutions there were, for the summary.
+    """
 
     rows: list[dict]
     figures: dict
@@ -42,109 +47,125 @@ class Learned(NamedTuple):
 def policy(recipe: Recipe) -> Contestant:
     """The base model, or the finished stage that the recipe names, judged by its final answer in
     whatever form."""
-    own = recipe.data.own_solutions
-    rewards = {
-        name: {key: each[key] for key in each if key != "strict"}
-        for name, each in recipe.rewards.items()
-    }
-    sampled = sampled_at(dataclasses.replace(recipe, rewards=rewards), own.temperature)
-    return Contestant("completions", sampled, Path(own.model) if own.model else None)
+    settings = recipe.data.own_solutions
+    rewards = {}
+    for name, options in recipe.rewards.items():
+        rewards[name] = {key: value for key, value in options.items() if key != "strict"}
+    sampled = sampled_at(dataclasses.replace(recipe, rewards=rewards), settings.temperature)
+    return Contestant("completions", sampled, Path(settings.model) if settings.model else None)
 
 
-def announced(recipe: Recipe, rows: list[dict]) -> str:
+def announcement(recipe: Recipe, rows: list[dict]) -> str:
     """What will be sampled, in a line."""
-    own, limit = recipe.data.own_solutions, setting(recipe, "grpo", "max_completion_length")
-    problems = min(own.problems, len(rows))
+    settings = recipe.data.own_solutions
+    tokens = setting(recipe, "grpo", "max_completion_length")
+    problems = min(settings.problems, len(rows))
     return (
-        f"own solutions: {problems:,} problems × {own.samples} completions of"
-        f" {own.model or 'the base model'} at temperature {own.temperature:g}: at most"
-        f" {problems * own.samples * limit:,} tokens"
+        f"own solutions: {problems:,} problems × {settings.samples} completions of"
+        f" {settings.model or 'the base model'} at temperature {settings.temperature:g}: at most"
+        f" {problems * settings.samples * tokens:,} tokens"
     )
 
 
-def asked(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> RepeatedAnswers:
-    """The completions that the recipe asks for, with those that are there."""
-    own, order = recipe.data.own_solutions, [rows[i] for i in drawn(recipe, tokenizer, rows)]
-    problems = min(own.problems, len(order))
+def sampled_answers(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]
+) -> RepeatedAnswers:
+    """The completions that the recipe asks for, with those that were sampled before."""
+    settings = recipe.data.own_solutions
+    order = [rows[i] for i in draw_order(recipe, tokenizer, rows)]
+    problems = min(settings.problems, len(order))
     return RepeatedAnswers(
-        recipe.stage_dir(FOLDER), policy(recipe), tokenizer, order, problems, own.samples
+        recipe.stage_dir(FOLDER), policy(recipe), tokenizer, order, problems, settings.samples
     )
 
 
-def learned(recipe: Recipe, answers: RepeatedAnswers) -> Learned:
+def solutions_to_learn(recipe: Recipe, answers: RepeatedAnswers) -> OwnSolutions:
     """The solutions that the warm start learns from.
 
     Raises:
-        RecipeError: completions are missing, or those that are accepted do not fill a batch.
+        RecipeError: completions are missing, or the accepted solutions do not fill a batch.
     """
     if answers.missing():
         folder = answers.file.parent
         first = f"run `{make_command('own-solutions', recipe)}` first"
         raise RecipeError([f"the model's own solutions in {folder} are not all sampled: {first}"])
-    own, problems = recipe.data.own_solutions, len(answers.rows)
-    completions = {(each["id"], each["sample"]): each for each in answers.answers}
-    completions = [completions[i, sample] for i in range(problems) for sample in range(own.samples)]
-    right = accepted(completions, answers.rows, recipe.runs_programs)
-    rows = kept(right, answers.rows, own.keep)
-    figures = {
-        "problems": problems,
-        "solved": len({each["id"] for each in right}),
-        "accepted": len(right),
+    settings = recipe.data.own_solutions
+    problems = range(len(answers.rows))
+    by_sample = {(answer["id"], answer["sample"]): answer for answer in answers.answers}
+    order = product(problems, range(settings.samples))
+    completions = [by_sample[i, sample] for i, sample in order]
+    solutions = accept(completions, answers.rows, recipe.runs_programs)
+    rows = first_distinct(solutions, answers.rows, settings.keep)
+    figures = answers.cost() | {
+        "problems": len(problems),
+        "solved": len({solution["id"] for solution in solutions}),
+        "accepted": len(solutions),
+        "completions": len(completions),
+        "kept": len(rows),
     }
-    figures = answers.cost() | figures | {"completions": len(completions), "kept": len(rows)}
     keys = ("per_device_train_batch_size", "gradient_accumulation_steps")
     batch = math.prod(setting(recipe, "sft", key) for key in keys) * processes()
     if len(rows) < batch:  # a single step would already see them all
-        few = (
+        message = (
             f"data.own_solutions: {accepted_of(figures)}: fewer than a step of the warm start takes"
-            f" ({batch:,}). "
+            f" ({batch:,}). Raise its `samples` or `problems`, or leave the key out to learn from"
+            " the data's worked solutions"
         )
-        few += (
-            "Raise its `samples` or `problems`, or leave the key out to learn from the data's"
-            " worked solutions"
-        )
-        raise RecipeError([Fault(recipe.place("data", "own_solutions"), few)])
-    return Learned(rows, figures)
+        raise RecipeError([Fault(recipe.place("data", "own_solutions"), message)])
+    return OwnSolutions(rows, figures)
 
 
-def accepted(completions: list[dict], rows: list[dict], run_programs: bool = False) -> list[dict]:
-    """Those that are right and ended by themselves: their `id`, `reasoning` and `answer`, which the
-    warm start puts into tags. Of a completion that `format_tags` would pay they are what stands in
-    its own tags; any other is reasoning as a whole, and its answer is the one that was judged. Most
-    models reason well and leave the tags out.
+def accept(completions: list[dict], rows: list[dict], run_programs: bool = False) -> list[dict]:
+    """The right completions that ended by themselves: their `id`, `reasoning` and `answer`, which
+    the warm start puts into tags.
 
-    What the rewards would not pay once it stands in tags is left out, such as two answers in one,
-    and so is an answer without reasoning.
+    A completion that `format_tags` would pay is cut at its own tags. In any other the whole text is
+    the reasoning, and the judged answer is the answer: most models reason well and leave the tags
+    out. A solution that the rewards would not pay once it stands in tags is left out, such as two
+    answers in one, and so is an answer without reasoning.
     """
-    right = [each for each in completions if each["right"] is True and not each["truncated"]]
-    format_tags, found = reward_function("format_tags"), []
-    for each, in_form in zip(right, format_tags([each["response"] for each in right]), strict=True):
-        parts = re.split("</?(?:think|answer)>", each["response"])
-        thought, answer = (
-            (parts[1], parts[3].strip()) if in_form else ("".join(parts).strip(), each["answer"])
-        )
-        if thought.strip() != answer:
-            found.append({"id": each["id"], "reasoning": thought, "answer": answer})
-    texts = [prompt.completion(each["reasoning"], each["answer"], opened=False) for each in found]
-    verdicts = judged([rows[each["id"]] for each in found], texts, True, run_programs)
-    paid = zip(found, format_tags(texts), verdicts, strict=True)
-    return [each for each, in_form, verdict in paid if in_form and verdict["right"]]
+    right = [
+        completion
+        for completion in completions
+        if completion["right"] is True and not completion["truncated"]
+    ]
+    format_tags = reward_function("format_tags")
+    has_form = format_tags([completion["response"] for completion in right])
+    solutions = []
+    for completion, in_form in zip(right, has_form, strict=True):
+        parts = re.split("</?(?:think|answer)>", completion["response"])
+        if in_form:
+            reasoning = parts[1]
+            answer = parts[3].strip()
+        else:
+            reasoning = "".join(parts).strip()
+            answer = completion["answer"]
+        if reasoning.strip() != answer:
+            solutions.append({"id": completion["id"], "reasoning": reasoning, "answer": answer})
+    texts = []
+    for solution in solutions:
+        text = prompt.completion(solution["reasoning"], solution["answer"], opened=False)
+        texts.append(text)
+    verdicts = judged([rows[solution["id"]] for solution in solutions], texts, True, run_programs)
+    scored = zip(solutions, format_tags(texts), verdicts, strict=True)
+    return [solution for solution, in_form, verdict in scored if in_form and verdict["right"]]
 
 
-def kept(solutions: list[dict], rows: list[dict], most: int) -> list[dict]:
-    """The first `most` solutions of each problem that differ in more than whitespace, as rows to
+def first_distinct(solutions: list[dict], rows: list[dict], number: int) -> list[dict]:
+    """The first `number` solutions of each problem that differ in more than whitespace, as rows to
     learn from."""
-    found: dict[int, dict[tuple, dict]] = {}
-    for each in solutions:
-        text = {part: each[part] for part in ("reasoning", "answer")}
-        of_problem = found.setdefault(each["id"], {})
-        if len(of_problem) < most:
-            of_problem.setdefault(tuple(" ".join(part.split()) for part in text.values()), text)
-    return [rows[i] | text for i, of_problem in found.items() for text in of_problem.values()]
+    by_problem: dict[int, dict[tuple, dict]] = {}
+    for solution in solutions:
+        text = {"reasoning": solution["reasoning"], "answer": solution["answer"]}
+        distinct = by_problem.setdefault(solution["id"], {})
+        if len(distinct) < number:
+            without_space = tuple(" ".join(part.split()) for part in text.values())
+            distinct.setdefault(without_space, text)
+    return [rows[i] | text for i, distinct in by_problem.items() for text in distinct.values()]
 
 
 def write(folder: Path, rows: list[dict]):
-    """Write what the warm start learns from, to be read: a solution per line."""
+    """Write the solutions that the warm start learns from, to be read: a solution per line."""
     keys = ("problem", "solution", "reasoning", "answer")
     lines = [json.dumps({key: row[key] for key in keys}, ensure_ascii=False) for row in rows]
-    write_whole(folder / KEPT, "\n".join(lines) + "\n")
+    write_whole(folder / SOLUTIONS, "\n".join(lines) + "\n")

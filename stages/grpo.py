@@ -25,7 +25,7 @@ def main(recipe: Recipe):
 
 
 def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
-    from evaluation.probe import chosen
+    from evaluation.probe import rows_by_pass_rate
     from training.saved_adapter import check_adapter
     from training.stopwatch import time_by_part
     from training.train import sharded
@@ -35,7 +35,7 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     recipe = start.recipe
     tokenizer = start.tokenizer
     require_server(recipe)
-    rows = weighted(chosen(recipe, tokenizer, start.rows))
+    rows = weighted(rows_by_pass_rate(recipe, tokenizer, start.rows))
     choosing, _ = share_held_out(recipe, start.held_out)
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
     yield Training(trainer, f"{len(rows):,} problems", rows)

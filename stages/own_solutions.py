@@ -44,16 +44,16 @@ def main(recipe: Recipe, if_needed: bool = False):
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
-    answers = own_solutions.asked(recipe, tokenizer, rows)
-    say(own_solutions.announced(recipe, rows))
+    answers = own_solutions.sampled_answers(recipe, tokenizer, rows)
+    say(own_solutions.announcement(recipe, rows))
     if answers.missing():
         model = recipe.data.own_solutions.model
         with engine(answers.recipe, tokenizer, [model], answers.longest_prompt) as [complete]:
             answers.complete(complete)
-    learned = own_solutions.learned(recipe, answers)
-    own_solutions.write(folder, learned.rows)
-    cost = f"{learned.figures['tokens']:,} tokens, {learned.figures['seconds']:,.0f} seconds"
-    say(f"own solutions: {run_pages.accepted_of(learned.figures)}, in {folder} ({cost})")
+    solutions = own_solutions.solutions_to_learn(recipe, answers)
+    own_solutions.write(folder, solutions.rows)
+    cost = f"{solutions.figures['tokens']:,} tokens, {solutions.figures['seconds']:,.0f} seconds"
+    say(f"own solutions: {run_pages.accepted_of(solutions.figures)}, in {folder} ({cost})")
     if not if_needed:
         say(f"next: {make_command('sft', recipe)}")
 

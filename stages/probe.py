@@ -40,16 +40,16 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
-    ids = probe.drawn(recipe, tokenizer, rows)
+    ids = probe.draw_order(recipe, tokenizer, rows)
     last_probe = {}
     if (folder / PASS_RATES).is_file():
         last_probe, _ = probe.read_pass_rates(folder / PASS_RATES)
     problems = min(problems or last_probe.get("probed", PROBLEMS), len(ids))
     samples = samples or last_probe.get("samples", group_size)
-    if problems * samples > probe.MOST:
+    if problems * samples > probe.MAX_COMPLETIONS:
         message = (
             f"probe: {problems:,} problems × {samples:,} completions are more than the"
-            f" {probe.MOST:,} that a probe may have: ask for fewer by --problems and --samples"
+            f" {probe.MAX_COMPLETIONS:,} that a probe may have: ask for fewer by --problems and --samples"
         )
         raise RecipeError([message])
     drawn = [rows[i] for i in ids]

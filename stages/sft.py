@@ -47,8 +47,8 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
     sampled = []
     figures = None
     if recipe.data.own_solutions is not None:
-        answers = own_solutions.asked(recipe, tokenizer, start.rows)
-        solutions, figures = own_solutions.learned(recipe, answers)
+        answers = own_solutions.sampled_answers(recipe, tokenizer, start.rows)
+        solutions, figures = own_solutions.solutions_to_learn(recipe, answers)
         sampled = [[row["problem"], row["reasoning"], row["answer"]] for row in solutions]
     source = None
     if is_main_process():

@@ -47,7 +47,7 @@ def completion(response: str, truncated: bool) -> dict:
     ],
 )
 def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
-    found = own_solutions.accepted([completion(response, truncated)], [ROW])
+    found = own_solutions.accept([completion(response, truncated)], [ROW])
     assert [(each["reasoning"], each["answer"]) for each in found] == (
         [solution] if solution else []
     )
@@ -67,7 +67,8 @@ def test_few_are_kept_of_a_problem_and_none_twice():
 
     def kept(most: int) -> list[tuple]:
         return [
-            (row["problem"], row["reasoning"]) for row in own_solutions.kept(solutions, rows, most)
+            (row["problem"], row["reasoning"])
+            for row in own_solutions.first_distinct(solutions, rows, most)
         ]
 
     first, second = (row["problem"] for row in rows)
@@ -77,7 +78,10 @@ def test_few_are_kept_of_a_problem_and_none_twice():
         *((first, each) for each in ("1+1=2", "1+1 =\n2", "1 +  1 = 2")),
     ]
     assert len(kept(9)) == 5  # "1 +  1 = 2" and "1 + 1 = 2" are one
-    assert own_solutions.kept(solutions, rows, 1)[1] == ROW | {"reasoning": "1+1=2", "answer": "2"}
+    assert own_solutions.first_distinct(solutions, rows, 1)[1] == ROW | {
+        "reasoning": "1+1=2",
+        "answer": "2",
+    }
 
 
 def recipe_of(folder, *overrides: str):
@@ -89,7 +93,7 @@ def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
     given = ["data.own_solutions={problems: 5, samples: 3, temperature: 2}", "prompt.system=Add."]
     recipe = recipe_of(tmp_path, *given, "rewards.correct_answer.strict=true")
     tokenizer, rows = load_tokenizer(recipe), load_train(recipe)[0]
-    answers = own_solutions.asked(recipe, tokenizer, rows)
+    answers = own_solutions.sampled_answers(recipe, tokenizer, rows)
     conversations = [prompt.messages(row["problem"], "Add.") for row in answers.rows]
     assert answers.prompts == [prompt.prompt_ids(tokenizer, each) for each in conversations]
     assert len(answers.rows) == 5 and sum(map(len, answers.missing().values())) == 15
@@ -112,7 +116,7 @@ def test_what_is_announced(tmp_path):
         "own solutions: 4 problems × 4 completions of the base model at temperature 1: at most 768"
         " tokens"
     )
-    assert own_solutions.announced(recipe, [ROW] * 4) == told
+    assert own_solutions.announcement(recipe, [ROW] * 4) == told
 
 
 def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):
