@@ -117,7 +117,8 @@ def _number(run: Path) -> int:
 def _name(runs: list[Path]) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/sft` of its warm start,
     `tiny-arithmetic/seed-*` and `tiny-arithmetic/seed-*/sft` of several seeds."""
-    folder, stage = runs[0].parent, runs[0].name
+    folder = runs[0].parent
+    stage = runs[0].name
     is_grpo = stage == "grpo"
     if len(runs) == 1:
         name = title(folder if is_grpo else runs[0])
@@ -322,7 +323,7 @@ def _not_comparable(first: HeldOut | str, second: HeldOut | str) -> str | None:
     for evaluation in (first, second):
         if isinstance(evaluation, str):
             return evaluation
-    differing = report.different(first.terms, second.terms)
+    differing = report.differing_settings(first.terms, second.terms)
     if differing or not first.right.keys() & second.right.keys():
         return f"they were asked differently ({', '.join(differing) or 'other problems'})"
     return None
@@ -362,7 +363,7 @@ def draw(file: Path, arms: list[Arm]) -> bool:
 
 def _draw_arm(axes, arm: Arm, key: str, number: int, by_completions: bool):
     """Draw a metric of each run of an arm, all in the arm's colour."""
-    label = pictures.drawn(arm.name[-32:])
+    label = pictures.escaped(arm.name[-32:])
     style = "-" if number < 10 else "--"  # ten colours
     for run in arm.runs:
         lines = _logged(run, key)

@@ -226,23 +226,12 @@ def explained(
     if not completion["truncated"]:
         ids = [*ids, tokenizer.eos_token_id]
     compared = policies(run, step, warm_start)
-    statistics: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
-    for policy in compared.values():
-        if policy.folder not in statistics:
-            statistics[policy.folder] = token_statistics(recipe, tokenizer, policy, prompt_ids, ids)
-    new, entropy = statistics[compared["new"].folder]
-    old, _ = statistics[compared["old"].folder]
-    reference, _ = statistics[compared["reference"].folder]
-    advantages = _token_advantages(completion, len(ids))
-    columns = {
-        "advantages": advantages,
-        "new": new,
-        "old": old,
-        "reference": reference,
-        "entropy": entropy,
-    }
+    columns = {"advantages": _token_advantages(completion, len(ids))}
+    columns |= _log_probabilities(recipe, tokenizer, compared, prompt_ids, ids)
     # The KL is worth seeing without a weight in the loss too.
-    columns |= terms(new, old, reference, advantages, settings)._asdict()
+    columns |= terms(
+        columns["new"], columns["old"], columns["reference"], columns["advantages"], settings
+    )._asdict()
     explanation = {
         "step": step,
         "row": completion["row"],
@@ -258,6 +247,24 @@ def explained(
     for name, values in columns.items():
         explanation[name] = [round(float(value), 6) for value in values]
     return explanation
+
+
+def _log_probabilities(
+    recipe: Recipe,
+    tokenizer,
+    compared: dict[str, Policy],
+    prompt_ids: list[int],
+    ids: list[int],
+) -> dict[str, torch.Tensor]:
+    """The log-probability of each token by the policy of each role, and the entropy of the new
+    policy. A model with two roles is loaded once."""
+    statistics: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
+    for policy in compared.values():
+        if policy.folder not in statistics:
+            statistics[policy.folder] = token_statistics(recipe, tokenizer, policy, prompt_ids, ids)
+    columns = {role: statistics[compared[role].folder][0] for role in ("new", "old", "reference")}
+    columns["entropy"] = statistics[compared["new"].folder][1]
+    return columns
 
 
 def _token_advantages(completion: dict[str, Any], tokens: int) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """The pictures: what a run logged, accuracies with their intervals, and the histogram of a
 probe."""
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,27 +10,32 @@ from evaluation.statistics import wilson
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 
 COLUMNS = 3
-FEW = 30  # points; that many can each be seen
-MOST = 8  # rewards in one picture
+FEW_POINTS = 30  # up to that many, each is drawn as a dot
+MAX_REWARDS = 8  # in one panel
 
 
 class Panel(NamedTuple):
-    """`keys`: trl's metrics and the word for each. `share`: of something, from 0 to 1."""
+    """Metrics drawn together over the steps.
+
+    Attributes:
+        names: the name of each metric in the legend, by its key in `metrics.jsonl`.
+        is_share: whether the values are shares, from 0 to 1.
+    """
 
     title: str
-    keys: dict[str, str]
-    share: bool = False
+    names: dict[str, str]
+    is_share: bool = False
 
 
 PANELS = [
     Panel("reward", {"reward": ""}),
-    Panel("held-out accuracy", {ACCURACY: ""}, share=True),
+    Panel("held-out accuracy", {ACCURACY: ""}, is_share=True),
     Panel(
         "completion length (tokens)",
         {"completions/mean_length": "mean", "completions/max_length": "longest"},
     ),
-    Panel("truncated completions", {"completions/clipped_ratio": ""}, share=True),
-    Panel("groups without signal", {WITHOUT_SIGNAL: ""}, share=True),
+    Panel("truncated completions", {"completions/clipped_ratio": ""}, is_share=True),
+    Panel("groups without signal", {WITHOUT_SIGNAL: ""}, is_share=True),
     Panel("entropy (nats a token)", {"entropy": ""}),
     Panel("KL to the reference", {"kl": ""}),
     Panel("learning rate", {"learning_rate": ""}),
@@ -37,32 +43,32 @@ PANELS = [
 
 
 def canvas(width: float, height: float):
-    """A figure of so many inches."""
+    """An empty figure; width and height are in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure, file: Path, dpi: int = 200):
-    """Write a picture so that it is there whole or not at all."""
+    """Write a picture in one step, so that a killed run leaves no part of one."""
     partial = file.with_name(file.name + ".partial")
     figure.savefig(partial, dpi=dpi, format="png")
     partial.replace(file)
 
 
-def drawn(text: str) -> str:
-    """A text as matplotlib draws it as it is: a $ is no formula, and a leading _ would hide it from
-    a legend."""
+def escaped(text: str) -> str:
+    """The text as matplotlib must be passed it to draw it unchanged: a $ would begin a formula, and
+    a leading _ would hide the text from a legend."""
     return clean(text).replace("$", r"\$").lstrip("_")
 
 
-def beside(shares: list[float], bounds: list[tuple[float, float]]) -> list[list[float]]:
-    """How far the bounds of shares lie below and above them, as matplotlib draws error bars."""
-    both = list(zip(shares, bounds, strict=True))
-    return [
-        [max(0, share - low) for share, (low, _) in both],
-        [max(0, high - share) for share, (_, high) in both],
-    ]
+def error_bars(shares: list[float], bounds: list[tuple[float, float]]) -> list[list[float]]:
+    """The distances from each share down and up to the bounds of its interval, in the form in which
+    matplotlib takes error bars."""
+    pairs = list(zip(shares, bounds, strict=True))
+    below = [max(0, share - low) for share, (low, _) in pairs]
+    above = [max(0, high - share) for share, (_, high) in pairs]
+    return [below, above]
 
 
 def bounds_of(line: dict) -> tuple[float, float]:
@@ -72,53 +78,49 @@ def bounds_of(line: dict) -> tuple[float, float]:
 
 
 def curves(file: Path, metrics: list[dict]) -> bool:
-    """Draw the lines of a run's `metrics.jsonl`, a panel for each quantity over the steps, and say
-    whether there was anything to draw."""
-    rewards = sorted(
-        {
-            key
-            for line in metrics
-            for key in line
-            if key.startswith("rewards/") and key.endswith("/mean")
-        }
-    )
-    words = {key: key.removeprefix("rewards/").removesuffix("/mean") for key in rewards[:MOST]}
-    parts = Panel("rewards, unweighted", words)
+    """Draw the lines of a run's `metrics.jsonl`, a panel for each quantity over the steps, and
+    return whether there was anything to draw."""
     panels = []
-    for panel in (PANELS[0], parts, *PANELS[1:]):
-        lines = {
-            word: points for key, word in panel.keys.items() if (points := _points(metrics, key))
-        }
-        panels += [(panel, lines)] if lines else []
+    for panel in (PANELS[0], _rewards_panel(metrics), *PANELS[1:]):
+        lines = {}
+        for key, name in panel.names.items():
+            points = [(line["step"], line[key]) for line in metrics if key in line]
+            if points:
+                lines[name] = points
+        if lines:
+            panels.append((panel, lines))
     if not panels:
         return False
-    rows = -(-len(panels) // COLUMNS)
+    rows = math.ceil(len(panels) / COLUMNS)
     figure = canvas(8, 2.1 * rows)  # 800 pixels wide where a reader sees it
-    every = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
-    for axes, (panel, lines) in zip(every, panels, strict=False):
-        _panel(axes, panel, lines)
-        if ACCURACY in panel.keys:
-            _interval(axes, metrics)
-    for axes in every[len(panels) :]:
+    all_axes = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
+    for axes, (panel, lines) in zip(all_axes, panels, strict=False):
+        _draw_panel(axes, panel, lines)
+        if ACCURACY in panel.names:
+            _draw_interval(axes, metrics)
+    for axes in all_axes[len(panels) :]:
         axes.set_axis_off()
     save(figure, file)
     return True
 
 
-def _points(metrics: list[dict], key: str) -> list[tuple[int, float]]:
-    return [(line["step"], line[key]) for line in metrics if key in line]
+def _rewards_panel(metrics: list[dict]) -> Panel:
+    """The panel with the mean of each reward that was logged."""
+    logged = {key for line in metrics for key in line}
+    names = {}
+    for key in sorted(logged):
+        if key.startswith("rewards/") and key.endswith("/mean"):
+            names[key] = key.removeprefix("rewards/").removesuffix("/mean")
+    return Panel("rewards, unweighted", dict(list(names.items())[:MAX_REWARDS]))
 
 
-def _panel(axes, panel: Panel, lines: dict[str, list[tuple[int, float]]]):
-    for word, points in lines.items():
-        marker = "." if len(points) <= FEW else None
-        axes.plot(
-            *zip(*points, strict=True),
-            marker=marker,
-            linewidth=1.2,
-            markersize=4,
-            label=drawn(word[:24]),
-        )
+def _draw_panel(axes, panel: Panel, lines: dict[str, list[tuple[int, float]]]):
+    """Draw the (step, value) points of each metric."""
+    for name, points in lines.items():
+        steps, values = zip(*points, strict=True)
+        marker = "." if len(points) <= FEW_POINTS else None
+        label = escaped(name[:24])
+        axes.plot(steps, values, marker=marker, linewidth=1.2, markersize=4, label=label)
     axes.set_title(panel.title, fontsize=9)
     axes.set_xlabel("step", fontsize=8)
     axes.tick_params(labelsize=8)
@@ -126,39 +128,47 @@ def _panel(axes, panel: Panel, lines: dict[str, list[tuple[int, float]]]):
     axes.locator_params(axis="x", nbins=5, integer=True)
     axes.set_xlim(left=0)
     axes.spines[["top", "right"]].set_visible(False)
-    if panel.share:
-        # whole, or the noise of a quantity that stays near 0 would fill the picture
+    if panel.is_share:
+        # All of 0 to 1, or the noise of a share that stays near 0 would fill the picture.
         axes.set_ylim(-0.02, 1.02)
-    form = "{:.0%}" if panel.share else "{:.3g}"
-    axes.yaxis.set_major_formatter(lambda value, _: form.format(value))
+    number_format = "{:.0%}" if panel.is_share else "{:.3g}"
+    axes.yaxis.set_major_formatter(lambda value, _: number_format.format(value))
     if any(lines):
         axes.legend(fontsize=7, frameon=False)
 
 
-def _interval(axes, metrics: list[dict]):
-    """The 95% interval of each accuracy, where it is known."""
+def _draw_interval(axes, metrics: list[dict]):
+    """Draw the 95% interval of each accuracy whose line says which problems were right."""
     judged = [line for line in metrics if ACCURACY in line and RIGHT in line]
-    if judged:
-        steps, bounds = [line["step"] for line in judged], map(bounds_of, judged)
-        axes.fill_between(steps, *zip(*bounds, strict=True), alpha=0.2, linewidth=0)
-        axes.set_title(f"held-out accuracy (n = {len(judged[-1][RIGHT])})", fontsize=9)
+    if not judged:
+        return
+    steps = [line["step"] for line in judged]
+    lows, highs = zip(*map(bounds_of, judged), strict=True)
+    axes.fill_between(steps, lows, highs, alpha=0.2, linewidth=0)
+    axes.set_title(f"held-out accuracy (n = {len(judged[-1][RIGHT])})", fontsize=9)
 
 
 def accuracies(file: Path, title: str, labels: list[str], groups: list[tuple[str, int, list]]):
-    """Draw (name, n, [(accuracy, interval) of every model]) of groups of problems as bars with
-    their intervals."""
+    """Draw the accuracies of models on groups of problems, as bars with their intervals.
+
+    Args:
+        labels: the models'.
+        groups: (name, number of problems, [(accuracy, interval) of every model]).
+    """
     figure = canvas(max(4.0, 1.2 * len(groups) + 2.5), 3.6)
-    axes, width = figure.subplots(), 0.8 / len(labels)
+    axes = figure.subplots()
+    width = 0.8 / len(labels)
     for i, label in enumerate(labels):
-        heights, bounds = zip(*(shares[i] for _, _, shares in groups), strict=True)
-        places = [g + (i - (len(labels) - 1) / 2) * width for g in range(len(groups))]
-        axes.bar(
-            places, heights, width, yerr=beside(heights, bounds), capsize=3, label=drawn(label[:32])
-        )
-    axes.set_xticks(range(len(groups)), [f"{drawn(name[:24])}\nn = {n}" for name, n, _ in groups])
+        heights, bounds = zip(*(means[i] for _, _, means in groups), strict=True)
+        offset = (i - (len(labels) - 1) / 2) * width
+        centres = [group + offset for group in range(len(groups))]
+        bars = error_bars(heights, bounds)
+        axes.bar(centres, heights, width, yerr=bars, capsize=3, label=escaped(label[:32]))
+    ticks = [f"{escaped(name[:24])}\nn = {n}" for name, n, _ in groups]
+    axes.set_xticks(range(len(groups)), ticks)
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.set_title(f"{drawn(title[:60])}: accuracy, 95% intervals", fontsize=10)
+    axes.set_title(f"{escaped(title[:60])}: accuracy, 95% intervals", fontsize=10)
     axes.legend(
         fontsize=8,
         frameon=False,
@@ -170,10 +180,11 @@ def accuracies(file: Path, title: str, labels: list[str], groups: list[tuple[str
 
 
 def histogram(file: Path, title: str, bins: list[tuple[str, int]]):
-    """Draw the number of problems in each bin."""
+    """Draw the number of problems in each bin, of which each is (name, number)."""
     figure = canvas(max(4.0, 0.5 * len(bins) + 1.5), 3.6)
     axes = figure.subplots()
-    axes.bar(*zip(*bins, strict=True))
+    names, counts = zip(*bins, strict=True)
+    axes.bar(names, counts)
     axes.tick_params(axis="x", labelsize=8, rotation=60)
     axes.set_ylabel("problems")
     axes.set_title(title, fontsize=10)

@@ -2,8 +2,9 @@
 flips to read."""
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,16 +17,22 @@ from schema.stages import CHAINS, STAGES
 from training.checkpoints import write_whole
 
 EXAMPLES = 3  # of each kind of flip
-MOST = 50  # levels or subjects that get a row each
+MAX_GROUPS = 50  # beyond that many levels or subjects there is no table of them
 TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict")
 
 Samples = list[dict]  # the answers to one problem
 
 
 class Comparison(NamedTuple):
-    """`terms`: how each model answered, by its label. `answers`: to the problems that all have
-    answered. `table`: the report's first part in Markdown, the table, and the verdict between each
-    model and the next."""
+    """Models compared on one benchmark; each dictionary is by the models' labels.
+
+    Attributes:
+        terms: the settings that the answers depend on.
+        answers: the answers to the problems that all models have answered.
+        figures: what `summary` measures of them.
+        table: the report's first part in Markdown: the table, and the verdict between each model
+            and the next.
+    """
 
     terms: dict[str, dict]
     answers: dict[str, list[Samples]]
@@ -43,19 +50,14 @@ def write(folder: Path, labels: list[str]) -> str:
         ValueError: answers are missing, or cannot be compared.
     """
     _, answers, figures, table = compare(folder, labels)
-    flips = [
-        line
-        for before, after in pairwise(_trained(labels))
-        for line in _flips(before, after, answers)
-    ]
-    parts = [*table, *_by(answers, "level"), *_by(answers, "subject"), *flips]
-    write_whole(folder / "report.md", "\n".join(parts) + "\n")
+    lines = [*table, *_by(answers, "level"), *_by(answers, "subject")]
+    for before, after in pairwise(_without_control(labels)):
+        lines += _flips(before, after, answers)
+    write_whole(folder / "report.md", "\n".join(lines) + "\n")
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
-    whole = [
-        (sum(shares) / len(shares), interval(shares)) for shares in map(_shares, answers.values())
-    ]
-    groups = [("all", figures[labels[0]]["n"], whole)]
-    groups += [(f"level {value}", n, shares) for value, n, shares in _groups(answers, "level")]
+    means = [_mean_with_interval(_shares(problems)) for problems in answers.values()]
+    groups = [("all", figures[labels[0]]["n"], means)]
+    groups += [(f"level {value}", n, means) for value, n, means in _groups(answers, "level")]
     pictures.accuracies(folder / "accuracy.png", folder.name, labels, groups)
     return "\n".join(table)
 
@@ -67,73 +69,84 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
         ValueError: answers are missing, or cannot be compared.
     """
     files = {label: read_answers(folder / f"{label}.jsonl") for label in labels}
-    if empty := [label for label, lines in files.items() if len(lines) < 2]:
-        raise ValueError(f"{folder / empty[0]}.jsonl holds no answers")
+    for label, lines in files.items():
+        if len(lines) < 2:
+            raise ValueError(f"{folder / label}.jsonl holds no answers")
     terms = {label: lines[0] for label, lines in files.items()}
+    first_terms = terms[labels[0]]
     for label in labels[1:]:
-        if differing := different(terms[labels[0]], terms[label]):
+        differing = differing_settings(first_terms, terms[label])
+        if differing:
             raise ValueError(
                 f"{label} and {labels[0]} cannot be compared: they differ in {', '.join(differing)}"
             )
-    answers = {label: _by_problem(lines[1:]) for label, lines in files.items()}
-    common = set.intersection(*(set(problems) for problems in answers.values()))
-    answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
+    by_problem = {label: _by_problem(lines[1:]) for label, lines in files.items()}
+    common = sorted(set.intersection(*map(set, by_problem.values())))
     if not common:
         raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
-    figures = {
-        label: summary(problems, folder / f"{label}.seconds.jsonl")
-        for label, problems in answers.items()
-    }
-    return Comparison(
-        terms,
-        answers,
-        figures,
-        [*_table(folder.name, figures, terms[labels[0]]), "", *_verdicts(answers)],
-    )
+    answers = {}
+    figures = {}
+    for label, problems in by_problem.items():
+        answers[label] = [problems[i] for i in common]
+        figures[label] = summary(answers[label], folder / f"{label}.seconds.jsonl")
+    table = [*_table(folder.name, figures, first_terms), "", *_verdict_lines(answers)]
+    return Comparison(terms, answers, figures, table)
 
 
-def gained(folder: Path, labels: list[str]) -> list[str]:
+def gain_lines(folder: Path, labels: list[str]) -> list[str]:
     """What training has gained on a benchmark, in two lines: the accuracies, and the verdict on the
     last stage."""
-    _, answers, figures, _ = compare(folder, labels)
-    *_, before, after = labels = _trained(labels)
+    comparison = compare(folder, labels)
+    figures = comparison.figures
+    labels = _without_control(labels)
+    before, after = labels[-2:]
     steps = " → ".join(f"{label} {figures[label]['accuracy']:.1%}" for label in labels)
-    average = f", {_mean(samples)}" if (samples := figures[after]["samples"]) > 1 else ""
+    samples = figures[after]["samples"]
+    average = f", {_accuracy_name(samples)}" if samples > 1 else ""
+    before_shares = _shares(comparison.answers[before])
+    after_shares = _shares(comparison.answers[after])
     return [
         f"{folder.name}{average}: {steps}",
-        f"{before} → {after}: {verdict(_shares(answers[before]), _shares(answers[after]))}",
+        f"{before} → {after}: {verdict(before_shares, after_shares)}",
     ]
 
 
 def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
     """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge
-    counts as not right."""
-    every = [item for samples in problems for item in samples]
+    counts as not right. `seconds`: the file with the time of each batch."""
     shares = _shares(problems)
-    samples = min(len(each) for each in problems)
+    samples = min(map(len, problems))
     figures = {"n": len(problems), "samples": samples, "accuracy": sum(shares) / len(shares)}
     figures["interval_95"] = list(interval(shares))
     if samples > 1:
-        right = [[item["right"] is True for item in each] for each in problems]
-        ks = [*(2**i for i in range(1, samples.bit_length()) if 2**i < samples), samples]
-        more = {f"pass@{k}": [pass_at_k(len(each), sum(each), k) for each in right] for k in ks}
-        voted = zip(problems, right, strict=True)
-        more[f"maj@{samples}"] = [
-            majority([item["answer"] for item in each], verdicts) for each, verdicts in voted
-        ]
-        for name, each in more.items():
-            figures |= {name: sum(each) / len(each), f"{name}_interval_95": list(interval(each))}
-    figures |= {
-        "strict": sum(item["strict"] is True for item in every) / len(every),
-        "lenient": sum(item["lenient"] is True for item in every) / len(every),
-        "answered": sum(item["answer"] is not None for item in every) / len(every),
-        "truncated": sum(item["truncated"] for item in every) / len(every),
-        "mean_tokens": sum(item["tokens"] for item in every) / len(every),
-    }
+        for name, values in _sample_measures(problems, samples).items():
+            figures[name] = sum(values) / len(values)
+            figures[f"{name}_interval_95"] = list(interval(values))
+    answers = list(chain.from_iterable(problems))
+    figures["strict"] = _share(answer["strict"] is True for answer in answers)
+    figures["lenient"] = _share(answer["lenient"] is True for answer in answers)
+    figures["answered"] = _share(answer["answer"] is not None for answer in answers)
+    figures["truncated"] = _share(answer["truncated"] for answer in answers)
+    figures["mean_tokens"] = sum(answer["tokens"] for answer in answers) / len(answers)
     timed = batches(seconds) if seconds else []
-    if took := sum(each for each, _ in timed):
-        figures["tokens_per_second"] = sum(tokens for _, tokens in timed) / took
+    total = sum(batch_seconds for batch_seconds, _ in timed)
+    if total:
+        figures["tokens_per_second"] = sum(tokens for _, tokens in timed) / total
     return figures
+
+
+def _sample_measures(problems: list[Samples], samples: int) -> dict[str, list[float]]:
+    """pass@k for k = 2, 4, 8 … and all samples, and maj@n: each measure of every problem."""
+    right = [_is_right(problem) for problem in problems]
+    powers = [2**i for i in range(1, samples.bit_length())]
+    measures = {}
+    for k in [*(power for power in powers if power < samples), samples]:
+        measures[f"pass@{k}"] = [pass_at_k(len(flags), flags.count(True), k) for flags in right]
+    votes = []
+    for problem, flags in zip(problems, right, strict=True):
+        votes.append(majority([answer["answer"] for answer in problem], flags))
+    measures[f"maj@{samples}"] = votes
+    return measures
 
 
 def batches(file: Path) -> list[tuple[float, float]]:
@@ -146,106 +159,124 @@ def batches(file: Path) -> list[tuple[float, float]]:
     return timed
 
 
+def _is_right(samples: Samples, key: str = "right") -> list[bool]:
+    return [answer[key] is True for answer in samples]
+
+
 def _shares(problems: list[Samples], key: str = "right") -> list[float]:
     """For each problem, the share of its answers that are right."""
-    return [sum(item[key] is True for item in samples) / len(samples) for samples in problems]
+    return [_share(_is_right(samples, key)) for samples in problems]
 
 
-def _mean(samples: int) -> str:
-    """What the mean over the samples of a problem, and then over the problems, is called."""
+def _share(flags: Iterable[bool]) -> float:
+    flags = list(flags)
+    return sum(flags) / len(flags)
+
+
+def _mean_with_interval(shares: list[float]) -> tuple[float, tuple[float, float]]:
+    return sum(shares) / len(shares), interval(shares)
+
+
+def _accuracy_name(samples: int) -> str:
+    """The name of the mean over a problem's samples, and then over the problems."""
     return f"avg@{samples}" if samples > 1 else "accuracy"
 
 
 def _table(name: str, figures: dict[str, dict], terms: dict) -> list[str]:
+    """A row for each model, as Markdown."""
     first = next(iter(figures.values()))
-    n = f"n = {first['n']}" + (f" × {first['samples']}" if first["samples"] > 1 else "")
-    for key, usual in (("temperature", 0), ("top_p", 1)):
-        n += f", {key} {inline(str(terms[key]))}" if terms.get(key, usual) != usual else ""
-    extra = [key for key in first if "@" in key and "interval" not in key]
-    head = [
-        f"{inline(name)} ({n})",
-        _mean(first["samples"]),
-        "95% interval",
-        *extra,
-        "strict",
-        "lenient",
-        "answered",
-        "truncated",
-    ]
-    head += ["tokens", "tokens/s"]
+    n = f"n = {first['n']}"
+    if first["samples"] > 1:
+        n += f" × {first['samples']}"
+    for key, default in (("temperature", 0), ("top_p", 1)):
+        if terms.get(key, default) != default:
+            n += f", {key} {inline(str(terms[key]))}"
+    measures = [key for key in first if "@" in key and "interval" not in key]
+    measures += ["strict", "lenient", "answered", "truncated"]
+    head = [f"{inline(name)} ({n})", _accuracy_name(first["samples"]), "95% interval"]
+    head += [*measures, "tokens", "tokens/s"]
     lines = [row(head), row(["---", "---:", ":---:", *["---:"] * (len(head) - 3)])]
-    for label, f in figures.items():
-        low, high = f["interval_95"]
-        shares = [f"{f[key]:.1%}" for key in (*extra, "strict", "lenient", "answered", "truncated")]
-        speed = f"{f['tokens_per_second']:.0f}" if "tokens_per_second" in f else ""
-        cells = [inline(label), f"{f['accuracy']:.1%}", f"{low:.1%} to {high:.1%}", *shares]
-        lines.append(row([*cells, f"{f['mean_tokens']:.0f}", speed]))
+    for label, values in figures.items():
+        low, high = values["interval_95"]
+        cells = [inline(label), f"{values['accuracy']:.1%}", f"{low:.1%} to {high:.1%}"]
+        cells += [f"{values[key]:.1%}" for key in measures]
+        cells.append(f"{values['mean_tokens']:.0f}")
+        has_speed = "tokens_per_second" in values
+        cells.append(f"{values['tokens_per_second']:.0f}" if has_speed else "")
+        lines.append(row(cells))
     return lines
 
 
-def _trained(labels: list[str]) -> list[str]:
+def _without_control(labels: list[str]) -> list[str]:
     return [label for label in labels if label != CONTROL]
 
 
-def compared(labels: list[str]) -> list[tuple[str, str]]:
-    """Each model and the next, the warm start and what else began with it, and the first and the
-    last."""
+def compared_pairs(labels: list[str]) -> list[tuple[str, str]]:
+    """The pairs of models that get a verdict: each model and the next, the warm start and every
+    stage that began with it, and the first and the last."""
     pairs = list(pairwise(labels))
-    began = [("sft", each) for each in CHAINS if {"sft", each} <= set(labels)]
-    pairs += [each for each in began if each not in pairs]
-    return pairs + ([(labels[0], labels[-1])] if len(labels) > 2 else [])
+    for stage in CHAINS:
+        pair = ("sft", stage)
+        if set(pair) <= set(labels) and pair not in pairs:
+            pairs.append(pair)
+    if len(labels) > 2:
+        pairs.append((labels[0], labels[-1]))
+    return pairs
 
 
 def verdicts(answers: dict[str, list[Samples]]) -> dict[tuple[str, str], str]:
     """A sentence for each pair that is compared."""
     right = {label: _shares(problems) for label, problems in answers.items()}
-    return {(a, b): verdict(right[a], right[b]) for a, b in compared(_trained(list(answers)))}
+    pairs = compared_pairs(_without_control(list(answers)))
+    return {(before, after): verdict(right[before], right[after]) for before, after in pairs}
 
 
-def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
-    """One verdict for each pair that is compared, where to look if a stage made it worse, and how
-    much of the gain over the first model is form: that gain judged strictly, judged leniently, and
-    shown one worked example.
-    """
-    labels = _trained(list(answers))
-    pairs = compared(labels)
-    right = {label: _shares(problems) for label, problems in answers.items()}
-    lines = [
-        f"- {inline(a)} → {inline(b)}: {sentence}" for (a, b), sentence in verdicts(answers).items()
-    ]
-    samples = min(len(each) for problems in answers.values() for each in problems)
+def _verdict_lines(answers: dict[str, list[Samples]]) -> list[str]:
+    """One verdict for each pair that is compared, where to look if a stage made the model worse,
+    and how much of the gain over the first model is form."""
+    labels = _without_control(list(answers))
+    pairs = compared_pairs(labels)
+    lines = []
+    for (before, after), sentence in verdicts(answers).items():
+        lines.append(f"- {inline(before)} → {inline(after)}: {sentence}")
+    samples = min(len(problem) for problems in answers.values() for problem in problems)
+    right = {label: _shares(answers[label]) for label in labels}
     if samples > 1:
         best = {label: [float(share > 0) for share in right[label]] for label in labels}
-        lines += [
-            f"- {inline(a)} → {inline(b)}, pass@{samples}: {verdict(best[a], best[b])}"
-            for a, b in pairs
-        ]
-    for a, b in [(a, b) for a, b in pairs if b in STAGES and change(right[a], right[b])[0] < 0][:1]:
-        paid = ", or wrong ones paid (`make audit`)" * STAGES[b].samples
-        look = (
-            f"read what it lost (`make view`). Are its answers cut off{paid}? Else take a lower"
-            f" {b}.learning_rate"
-        )
-        lines.append(f"- {b} is worse than {inline(a)}: {look}")
+        for before, after in pairs:
+            sentence = verdict(best[before], best[after])
+            lines.append(f"- {inline(before)} → {inline(after)}, pass@{samples}: {sentence}")
+    for before, after in pairs:
+        if after in STAGES and change(right[before], right[after])[0] < 0:
+            lines.append(_advice(before, after))
+            break
     if len(labels) > 1:
-        first, last = labels[0], labels[-1]
-        controls = [
-            (f"{inline(first)} → {inline(last)}, {how}", first, how)
-            for how in ("strict", "lenient")
-        ]
-        controls += (
-            [(f"{CONTROL} → {inline(last)}, lenient", CONTROL, "lenient")]
-            if CONTROL in answers
-            else []
-        )
-        gains = []
-        for words, before, how in controls:
-            mean, error = paired_difference(
-                _shares(answers[before], how), _shares(answers[last], how)
-            )
-            gains.append(f"{words} {100 * mean:+.1f} ± {200 * error:.1f}")
-        lines += [f"- form or reasoning? {'; '.join(gains)} points"]
+        lines.append(_form_line(answers, labels[0], labels[-1]))
     return lines
+
+
+def _advice(before: str, after: str) -> str:
+    """Where to look if a stage made the model worse."""
+    paid = ", or wrong ones paid (`make audit`)" if STAGES[after].samples else ""
+    return (
+        f"- {after} is worse than {inline(before)}: read what it lost (`make view`). Are its"
+        f" answers cut off{paid}? Else take a lower {after}.learning_rate"
+    )
+
+
+def _form_line(answers: dict[str, list[Samples]], first: str, last: str) -> str:
+    """How much of the gain of the last model over the first is form: the gain judged strictly,
+    judged leniently, and over the first model that is shown one worked example."""
+    controls = [(first, "strict"), (first, "lenient")]
+    if CONTROL in answers:
+        controls.append((CONTROL, "lenient"))
+    gains = []
+    for before, key in controls:
+        mean, error = paired_difference(_shares(answers[before], key), _shares(answers[last], key))
+        gains.append(
+            f"{inline(before)} → {inline(last)}, {key} {100 * mean:+.1f} ± {200 * error:.1f}"
+        )
+    return f"- form or reasoning? {'; '.join(gains)} points"
 
 
 def _by(answers: dict[str, list[Samples]], key: str) -> list[str]:
@@ -258,56 +289,57 @@ def _by(answers: dict[str, list[Samples]], key: str) -> list[str]:
     return ["", *head, *lines] if lines else []
 
 
-def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[object, int, list]]:
+def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[str, int, list]]:
     """(value, n, [(accuracy, interval) of every model]) for each level or subject."""
-    values = {
-        str(samples[0][key])
-        for problems in answers.values()
-        for samples in problems
-        if samples[0].get(key)
-    }
-    if len(values) > MOST:
+    values = set()
+    for samples in chain.from_iterable(answers.values()):
+        if samples[0].get(key):
+            values.add(str(samples[0][key]))
+    if len(values) > MAX_GROUPS:
         return []
     groups = []
-    for value in sorted(values, key=str):
-        shares = [
-            _shares([each for each in problems if str(each[0].get(key)) == value])
-            for problems in answers.values()
-        ]
-        groups.append(
-            (value, len(shares[0]), [(sum(each) / len(each), interval(each)) for each in shares])
-        )
+    for value in sorted(values):
+        means = []
+        for problems in answers.values():
+            members = [samples for samples in problems if str(samples[0].get(key)) == value]
+            means.append(_mean_with_interval(_shares(members)))
+            n = len(members)
+        groups.append((value, n, means))
     return groups
 
 
 def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[str]:
     """A few problems that were won and lost, to read, with the first sample of each."""
-    lines, names = [], f"{inline(before)} → {inline(after)}"
-    pairs = [(old[0], new[0]) for old, new in zip(answers[before], answers[after], strict=True)]
-    for kind, gained in (("won", 1), ("lost", 0)):
-        flipped = [
-            each
-            for each in pairs
-            if (each[gained]["right"] is True) > (each[1 - gained]["right"] is True)
-        ]
+    won = []
+    lost = []
+    for old_samples, new_samples in zip(answers[before], answers[after], strict=True):
+        old = old_samples[0]
+        new = new_samples[0]
+        if new["right"] is True and old["right"] is not True:
+            won.append((old, new))
+        if old["right"] is True and new["right"] is not True:
+            lost.append((old, new))
+    names = f"{inline(before)} → {inline(after)}"
+    lines = []
+    for kind, flipped in (("won", won), ("lost", lost)):
         if flipped:
             lines += ["", f"## {names}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
-        for a, b in flipped[:EXAMPLES]:
-            said = (
-                f"gold {code(a['gold'])}, {inline(before)} {code(a['answer'])}, {inline(after)}"
-                f" {code(b['answer'])}"
+        for old, new in flipped[:EXAMPLES]:
+            sentence = (
+                f"gold {code(old['gold'])}, {inline(before)} {code(old['answer'])}, {inline(after)}"
+                f" {code(new['answer'])}"
             )
-            lines += ["", *fenced(str(a["problem"])), "", said]
+            lines += ["", *fenced(str(old["problem"])), "", sentence]
     return lines
 
 
-def different(terms: dict, others: dict) -> list[str]:
-    """What two models must have in common to be compared, and have not."""
-    return [key for key in TERMS if terms.get(key) != others.get(key)]
+def differing_settings(first: dict, second: dict) -> list[str]:
+    """The settings in which two models' answers must agree to be compared, and do not."""
+    return [key for key in TERMS if first.get(key) != second.get(key)]
 
 
-def _by_problem(items: list[dict]) -> dict[int, Samples]:
+def _by_problem(answers: list[dict]) -> dict[int, Samples]:
     problems: dict[int, Samples] = {}
-    for item in items:
-        problems.setdefault(item["id"], []).append(item)
+    for answer in answers:
+        problems.setdefault(answer["id"], []).append(answer)
     return problems

@@ -113,7 +113,7 @@ def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list
         labels = [contestant.label for contestant in contestants]
         lines = []
         for folder in folders:
-            lines += report.gained(folder, labels)
+            lines += report.gain_lines(folder, labels)
         say_panel(recipe.name, lines)
 
 

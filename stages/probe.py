@@ -49,7 +49,8 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     if problems * samples > probe.MAX_COMPLETIONS:
         message = (
             f"probe: {problems:,} problems × {samples:,} completions are more than the"
-            f" {probe.MAX_COMPLETIONS:,} that a probe may have: ask for fewer by --problems and --samples"
+            f" {probe.MAX_COMPLETIONS:,} that a probe may have: ask for fewer by --problems and"
+            " --samples"
         )
         raise RecipeError([message])
     drawn = [rows[i] for i in ids]

@@ -9,7 +9,7 @@ from pathlib import Path
 from console.faults import Fault, RecipeError
 from console.terminal import inline, make_command, row, say, say_markdown
 from data.json_files import parsed
-from evaluation.report import compared
+from evaluation.report import compared_pairs
 from evaluation.statistics import over_seeds, seeds_verdict
 from schema.recipe import Recipe
 from schema.values import RULES
@@ -120,7 +120,7 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
         mean, half_width = over_seeds([by_label[label] for by_label in accuracies.values()])
         means.append(f"{mean:.1%} ± {100 * half_width:.1f}")
     lines += [row(means), ""]
-    for before, after in compared(labels):
+    for before, after in compared_pairs(labels):
         gains = [by_label[after] - by_label[before] for by_label in accuracies.values()]
         lines.append(f"- {inline(before)} → {inline(after)}: {seeds_verdict(gains)}")
     return lines

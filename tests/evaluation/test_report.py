@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from evaluation.report import gained, write
+from evaluation.report import gain_lines, write
 from tests.console.test_terminal import MARKDOWN, kinds
 from tests.support import refused, run_stage, write_lines
 
@@ -130,7 +130,7 @@ def test_several_samples_a_problem(tmp_path):
     low, high = figures["grpo"]["interval_95"]
     assert 0.4 < low < 0.5 < high < 0.6
     assert "base → grpo: +37.5" in text and "95% interval" in text
-    assert gained(tmp_path, ["base", "grpo"])[0].endswith(", avg@4: base 12.5% → grpo 50.0%")
+    assert gain_lines(tmp_path, ["base", "grpo"])[0].endswith(", avg@4: base 12.5% → grpo 50.0%")
     answers(tmp_path, "sft", [[True] * 4] * 40, **sampled, top_p=0.95)
     with pytest.raises(ValueError, match="sft and base cannot be compared: they differ in top_p"):
         write(tmp_path, ["base", "sft"])
