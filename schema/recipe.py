@@ -44,8 +44,9 @@ def _fields(section: str) -> dict[str, configs.Field]:
     if section in configs.SECTIONS:
         return configs.fields(section)
     declared = {}
-    for own in fields(OWN_SECTIONS[section]):
-        declared[own.name] = configs.Field("bool" if own.type is bool else "", own.default)
+    for field in fields(OWN_SECTIONS[section]):
+        kind = "bool" if field.type is bool else ""
+        declared[field.name] = configs.Field(kind, field.default)
     return declared
 
 

@@ -21,7 +21,18 @@ LONGEST = 500  # lines of a file
 LONGER = {}
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 7_550, "tests/": 29_200, "everything else": 20_000}
+BUDGET = {"rewards/verifier/": 7_550, "tests/": 28_900, "everything else": 20_900}
+# Words that say nothing of what a name holds. A few are left; their number may only fall.
+VAGUE = set(
+    re.findall(
+        r"\w+",
+        "asked done each found given held here kept known left least made mine most one ones other"
+        " others ours own rest said seen shown taken theirs them there they thing things told what"
+        " which whole wrong",
+    )
+)
+VAGUE_NAMES = 33
+NESTED_COMPREHENSIONS = 15
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",
@@ -201,3 +212,41 @@ def test_tests_mirror_the_rooms():
 def test_python_alone_has_no_room_of_its_own_name():
     """A room that is called as a module of the standard library is would be found in its place."""
     assert not {room.split("/")[0] for room in ROOMS} & set(sys.stdlib_module_names)
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse((ROOT / file).read_text(encoding="utf-8"))
+
+
+def bound_names(file: Path) -> list[tuple[int, str]]:
+    """(line, name) of every variable, argument, function and class of a file."""
+    names = []
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append((node.lineno, node.id))
+        elif isinstance(node, ast.arg):
+            names.append((node.lineno, node.arg))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append((node.lineno, node.name))
+    return names
+
+
+def test_names_say_what_they_hold():
+    vague = []
+    for file in FILES:
+        for line, name in bound_names(file):
+            if name.strip("_") in VAGUE:
+                vague.append(f"{file}:{line} {name}")
+    assert len(vague) <= VAGUE_NAMES, "\n".join(vague)
+
+
+def test_hardly_a_comprehension_holds_another():
+    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    nested = []
+    for file in FILES:
+        for node in ast.walk(tree(file)):
+            inner = [child for child in ast.walk(node) if isinstance(child, kinds)]
+            if isinstance(node, kinds) and len(inner) > 1:
+                nested.append(f"{file}:{node.lineno}")
+    assert len(nested) <= NESTED_COMPREHENSIONS, "\n".join(nested)

@@ -145,7 +145,7 @@ def ratios(gold: Ratio | Quantity, answer: Ratio | Quantity, context: Context) -
     if bool(expected[0]) != bool(written[0]):
         return False
     pairs = zip(expected, written, strict=True)
-    return all(term * written[0] == other * expected[0] for term, other in pairs)
+    return all(gold_term * written[0] == term * expected[0] for gold_term, term in pairs)
 
 
 def _is_bare(number: Ratio | Quantity) -> bool:
