@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from huggingface_hub import constants
 
-# Of each data set that this process has read from the Hub, the commit.
+# The commit of each data set that this process has read from the Hub.
 revisions: dict[str, str] = {}
 SECONDS = 10  # to wait for an answer, at each of three attempts
 

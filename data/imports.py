@@ -46,7 +46,7 @@ def named_function(path: str, parameter: str) -> Callable:
         loaded = _loaded(module_name, file)
     function = vars(loaded).get(name)
     if function is None:
-        raise ImportError(f"{module} has no function {name}")
+        raise ImportError(f"{module} has no function {name}{_functions_of(loaded)}")
     if not inspect.isfunction(function):
         raise ImportError(f"{name} is not a function written in {module}: write a `def` around it")
     if function.__module__ != module:
@@ -60,6 +60,15 @@ def named_function(path: str, parameter: str) -> Callable:
     raise ImportError(
         f"{name} takes no `{parameter}`; where a decorator hides it, functools.wraps shows it"
     )
+
+
+def _functions_of(module: ModuleType) -> str:
+    """`; it has f, g`: the functions that a file defines, for a message; empty for none."""
+    names = []
+    for name, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == module.__name__:
+            names.append(name)
+    return f"; it has {', '.join(names[:10])}" if names else ""
 
 
 def as_trusted(file: Path) -> str:

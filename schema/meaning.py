@@ -253,6 +253,7 @@ def _check_reward(name: str, options: dict) -> Complaints:
         function = names.reward_function(name)
     except LookupError:
         advice = nearest_or_all(name, [*rewards.__all__, names.LEARNED])
+        advice += "; your own has its file before its name, as mine.short_proofs"
         if name in GONE_REWARDS:
             advice = f": {GONE_REWARDS[name]}"
         yield (name,), f"unknown reward {name!r}{advice}"

@@ -88,8 +88,8 @@ class Draft:
         return place_of(keys, self.places, Place(str(self.path)))
 
     def in_order(self) -> list[Fault]:
-        """The faults without repetitions: first those of overrides, then those of the file by their
-        lines, then those of its bases."""
+        """The faults without repetitions: first of the overrides, then of the file by its lines,
+        then of its bases."""
         order = {file: number for number, file in enumerate(self.files)}
 
         def position(fault: Fault) -> tuple[int, int]:

@@ -290,7 +290,7 @@ def _without_base(text: Text, paths: list[Path]) -> tuple[Text, Path]:
 
 
 def _on_base(base: Text, text: Text) -> Text:
-    """A text whose values replace those of its base."""
+    """A text whose values replace its base's values."""
     inherited = {key: value for key, value in base.values.items() if key not in NOT_INHERITED}
     replaced = {(key,) for key in NOT_INHERITED}
     removed: set[tuple] = set()

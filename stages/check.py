@@ -111,7 +111,7 @@ def _with_library_faults(
     launched: dict,
     card: float | None,
 ) -> list[Fault]:
-    """The faults, with those of the libraries and the model added."""
+    """The faults, and in addition what the libraries and the model say."""
     # Each process of a launcher builds its own configs of the trainers.
     configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
     refused = refused_values(recipe, configs)

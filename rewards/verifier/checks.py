@@ -150,8 +150,8 @@ def judge_programs(
     raises.
 
     The program is the text of the `<answer>` block, in a fence or not; without a block, and unless
-    `strict`, that of the fence, or else the complete response outside its thoughts. Two different
-    programs are no answer. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with the
+    `strict`, the text of the fence, or else the complete response outside its thoughts. Two
+    different programs are no answer. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with the
     arguments and the result of every call. As many programs run at a time as there are processors,
     equal ones once.
 
@@ -309,7 +309,7 @@ def _read_output(process: subprocess.Popen, bound: int, seconds: float) -> tuple
 def _compare_results(
     function: str, cases: Sequence[tuple[list, object]], results: list, error: str | None
 ) -> tuple[bool, str]:
-    """Return whether the results are those of the cases, and the reason.
+    """Return whether the results equal the cases' results, and the reason.
 
     Raises:
         TypeError: the program wrote something else into the pipe.

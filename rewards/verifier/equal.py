@@ -184,7 +184,7 @@ def _by_spelling(gold: str, answer: str) -> Judgement | None:
 
 
 def _doubt(gold: str, answer: str) -> str | None:
-    """How the words of an answer take it back, where those of the gold do not."""
+    """How the words of an answer take it back, where the gold's words do not."""
     if trimmed(plain(gold)).casefold() == "no":
         answer = _NOT.sub(r"\1", answer)
     doubt = hedge(answer)

@@ -167,7 +167,7 @@ def _has_changed_number(text: str, question: Question) -> bool:
 
 
 def _have_answer(sentences: list[str], question: Question) -> bool:
-    """Whether a sentence ends in a number and has no words but those of the question."""
+    """Whether a sentence ends in a number and has only words of the question."""
     for sentence in sentences:
         has_number = re.search(r"\d[^?]*$", sentence)
         if has_number and not any(map(question.is_new, words_of(sentence))):

@@ -194,7 +194,7 @@ def same_texts(gold: str, answer: str, context: Context, worked_out: bool = True
 
 
 def variables(text: str) -> set[str]:
-    """The letters of an expression, but for those of commands and for e, i and d."""
+    """The letters of an expression, without the letters of commands and without e, i and d."""
     spelled = plain(text)
     letters = set(re.findall(r"[A-Za-z]", re.sub(r"\\[a-zA-Z]+", " ", spelled)))
     letters.update(_GREEK.findall(spelled))

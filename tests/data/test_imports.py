@@ -118,7 +118,7 @@ def test_the_environment_trusts_for_one_command(own, monkeypatch):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("mine_here.nothing", "mine_here has no function nothing"),
+        ("mine_here.nothing", "mine_here has no function nothing; it has "),
         ("mine_here.other", "takes no `completions`"),
         ("mine_here.Reward", "not a function written in mine_here"),
         ("mine_here.bound", "not a function written in mine_here"),
