@@ -151,9 +151,9 @@ def judge_programs(
 
     The program is the text of the `<answer>` block, in a fence or not; without a block, and unless
     `strict`, the text of the fence, or else the complete response outside its thoughts. Two
-    different programs are no answer. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with the
-    arguments and the result of every call. As many programs run at a time as there are processors,
-    equal ones once.
+    different programs are no answer. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with
+    the arguments and the result of every call. As many programs run at a time as there are
+    processors, equal ones once.
 
     Raises:
         NotHeld: this machine cannot hold a program.
