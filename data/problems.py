@@ -99,17 +99,15 @@ def load(
     folder = folder or os.environ.get("MATH_DATA_DIR")
     accepted = inspect.signature(function).parameters
     for_function = {key: value for key, value in arguments.items() if key in accepted}
+    for_every_set = {key: value for key, value in arguments.items() if key not in accepted}
     if folder and "folder" in accepted:
         for_function = {"folder": Path(folder)} | for_function
     source = _rows_of(name, function, split, for_function)
-    selection = _Selection(
-        name, source, arguments.get("where", {}) if "where" not in accepted else {}
-    )
-    limit = None if "limit" in accepted else arguments.get("limit")
-    rows = selection.usable_rows(limit)
-    if "weight" in arguments and "weight" not in accepted:
+    selection = _Selection(name, source, for_every_set.get("where", {}))
+    rows = selection.usable_rows(for_every_set.get("limit"))
+    if "weight" in for_every_set:
         for row in rows:
-            row[WEIGHT] = arguments["weight"]
+            row[WEIGHT] = for_every_set["weight"]
     report = f"{name} {split}: {len(rows):,} problems{getattr(source, 'note', '')}"
     report += selection.report()
     if not source:
@@ -127,6 +125,10 @@ class _Selection:
         source: its rows, as its function returned them.
         where: column → the value that a row must have there; see `_fits`.
 
+    Attributes:
+        originals: the rows as the source has them, with our columns added.
+        problems: of the rows that are used, to drop a repeated one.
+
     Raises:
         DataError: no row has a column that `where` names.
     """
@@ -138,8 +140,7 @@ class _Selection:
         self.passed_over = 0
         self.dropped = defaultdict(list)  # reason → numbers of the rows, from 1
         self.problems = set()
-        # The source's own columns go before ours: it may call something else `solution`. Ours are
-        # there too, since a mapped row lacks nothing that is ours.
+        # `where` names the source's columns, which may call something else `solution`, or ours.
         self.originals = source
         if where:
             originals = getattr(source, "original", source)

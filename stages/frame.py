@@ -116,12 +116,12 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
 
     require_values(recipe, name)
     args = configs.training_config(recipe, name)  # which starts the process group
-    require_same(run_facts(folder))
+    require_same(lambda: run_facts(folder))
     interrupts = Interrupts(configs.generation(recipe.grpo).aligned_steps if stage.samples else 1)
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out = load_train(recipe)
-    require_same(problems_digest(rows))
+    require_same(lambda: problems_digest(rows))
     _warn_of_golds(rows, recipe)
     start = Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from)
     stage_steps = steps(start)

@@ -5,6 +5,7 @@ import hashlib
 import os
 import platform
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -77,13 +78,17 @@ def run_facts(folder: RunFolder) -> dict[str, object]:
             code.update(file.read_bytes())
     facts = {"stage": folder.path.name, "newest checkpoint": folder.checkpoint}
     facts["hash of the code"] = code.hexdigest()[:12]
+    facts["processes"] = os.environ.get("LOCAL_WORLD_SIZE")
     facts |= {name: version(name) for name in PACKAGES}
     return facts | flat(folder.recipe)
 
 
-def require_same(facts: dict[str, object]):
+def require_same(facts: Callable[[], dict[str, object]]):
     """Refuse a run of several machines that differ in what they must have in common: they would
     average the gradients of different runs. Every process calls it.
+
+    Args:
+        facts: returns what they must have in common; not called on a single machine.
 
     Raises:
         RecipeError: names a machine, what differs, and both values.
@@ -93,7 +98,7 @@ def require_same(facts: dict[str, object]):
     from accelerate.utils import gather_object
 
     name = f"machine {os.environ['GROUP_RANK']} ({platform.node()})"
-    machines = gather_object([(name, facts)])
+    machines = gather_object([(name, facts())])
     first_name, first = machines[0]
     for later_name, later in machines[1:]:
         keys = [key for key in first | later if first.get(key) != later.get(key)]

@@ -39,6 +39,7 @@ def second(monkeypatch):
         ({"stage": "sft"}, r"\n  stage: sft and grpo\n"),
         ({"hash of the code": "0"}, r"\n  hash of the code: 0 and \w{12}\n"),
         ({"trl": "1.15.0"}, r"\n  trl: 1.15.0 and "),
+        ({"processes": "4"}, r"\n  processes: 4 and None\n"),
         (
             {"newest checkpoint": "x/checkpoint-4"},
             r"\n  newest checkpoint: x/checkpoint-4 and None\n",
@@ -48,14 +49,15 @@ def second(monkeypatch):
 def test_machines_with_different_runs_are_refused(change, line, facts, second):
     second(facts | change)
     with pytest.raises(RecipeError, match=rf"machine 1 \(second\) and machine 0 .*:{line}"):
-        machines.require_same(facts)
+        machines.require_same(lambda: facts)
 
 
 def test_machines_with_the_same_run_go_on(facts, second):
     second(dict(facts))
-    machines.require_same(facts)
+    machines.require_same(lambda: facts)
 
 
 def test_one_machine_is_not_compared(monkeypatch):
+    """Nor does it hash its code and problems for that."""
     monkeypatch.delenv("GROUP_WORLD_SIZE", raising=False)
-    machines.require_same({})
+    machines.require_same(lambda: pytest.fail("the facts were collected"))
