@@ -91,8 +91,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     """Train a stage of a recipe in its folder, or say that it is finished.
 
     Args:
-        steps: the stage's generator, which yields a `Training` and then a `Trained`. It yields
-            nothing if it has copied the result of another run.
+        steps: the stage's generator, which yields a `Training` and then a `Trained`.
 
     Raises:
         RecipeError: something must be changed first. RunStopped: the training ended before its end.
@@ -125,9 +124,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     _warn_of_golds(rows, recipe)
     start = Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from)
     stage_steps = steps(start)
-    training = next(stage_steps, None)
-    if training is None:
-        return
+    training = next(stage_steps)
     _train(stage, start, training, interrupts)
     trained = next(stage_steps)
     if is_main_process():

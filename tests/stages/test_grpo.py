@@ -235,35 +235,6 @@ def test_a_folder_of_another_recipe_is_refused(chain):
     assert "Traceback" not in done.stderr
 
 
-def test_a_warm_start_is_trained_once(chain, tmp_path):
-    """Another setting of GRPO takes the finished one, under a second name of its weights; what is
-    not that very warm start, or was altered, is trained."""
-    first = copied(chain, tmp_path / "runs/x", "sft")
-    tried = run_stage("sft", *tiny(first, "sft.max_steps=50"), check=False)
-    told = tried.stderr.partition("Give this run its own folder: make sft RECIPE=tiny-dpo ARGS=")[
-        2
-    ].splitlines()[0]
-    assert tried.returncode == 2 and all(
-        word in told for word in ("sft.max_steps=50", f"output_dir={first}-2")
-    )
-
-    def taken(name: str, *overrides: str) -> bool:
-        said = run_stage("sft", *tiny(tmp_path / "runs" / name, *overrides)).stdout
-        return f"sft: the same warm start is finished in {first}/sft; taken from there" in said
-
-    assert taken("y", "grpo.learning_rate=0.5")
-    weights = [each / "sft/model.safetensors" for each in (first, tmp_path / "runs/y")]
-    assert weights[0].stat().st_ino == weights[1].stat().st_ino
-    assert all(each.stat().st_nlink == 1 for each in (tmp_path / "runs/y/sft").glob("*.json"))
-    assert "finished already" in run_stage("sft", *tiny(tmp_path / "runs/y")).stdout
-    before = weights[0].read_bytes()
-    (tmp_path / "runs/y/sft/summary.json").unlink()
-    assert not taken("y", "sft.max_steps=2")
-    assert weights[0].read_bytes() == before != weights[1].read_bytes()
-    weights[0].write_bytes(before[:-1] + b"x")
-    assert not taken("z", "sft.max_steps=100")
-
-
 def test_a_run_is_not_resumed_with_other_training_problems(chain, tmp_path):
     copied(chain, tmp_path, "sft", "grpo")
     (tmp_path / "grpo/summary.json").unlink()

@@ -1,7 +1,6 @@
 """What stands in the way of a run, and what does not."""
 
 import json
-import os
 import re
 
 import pytest
@@ -10,7 +9,7 @@ from ruamel.yaml import YAML
 from data import hub
 from schema.recipe import RecipeError, load_recipe
 from tests.support import run_stage
-from training import checkpoints, run_folder
+from training import checkpoints
 from training.run_conflict import conflict
 from training.run_folder import find_run, not_probed, recipe_of
 
@@ -452,38 +451,3 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
     for processes, batch in [(2, 32), (4, 32), (4, 16)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None
     assert conflict(on(4, f"{size}=8", f"{steps}=1"), stage)
-
-
-def test_a_run_of_a_base_that_was_changed_since_is_not_taken(tmp_path, monkeypatch):
-    """Nor does one of another account, which cannot be read, end this one."""
-    there, base = tmp_path / "x/sft", tmp_path / "base"
-    there.mkdir(parents=True)
-    base.mkdir()
-    (base / "model.safetensors").write_text("")
-    (there / "data.json").write_text('{"problems": 1}')
-    (there / "summary.json").write_text(json.dumps({"steps": 1} | run_folder.sealed(there)))
-    recipe = load_recipe(
-        "recipes/tiny-arithmetic.yaml", ["model.build=null", f"model.name_or_path={base}"], check=()
-    )
-    monkeypatch.setattr(run_folder, "conflict", lambda *_: None)
-    same = there, recipe, {"packages": None, "processes": None}, {"problems": 1}
-    os.utime(there / "summary.json", (2**31, 2**31))
-    assert run_folder._unaltered(*same)["steps"] == 1
-    os.utime(there / "summary.json", (0, 0))
-    assert run_folder._unaltered(*same) is None
-
-    def refuses(path):
-        raise PermissionError
-
-    monkeypatch.setattr(run_folder, "finished", refuses)
-    mine = run_folder.RunFolder(
-        tmp_path / "y/sft",
-        False,
-        None,
-        {"seed": 1, "model": {"name_or_path": ""}, "data": {"dir": ""}},
-    )
-    monkeypatch.setattr(run_folder, "has_training", lambda _: False)
-    monkeypatch.setattr(run_folder, "_versions", lambda _: pytest.fail("it asks git, for nothing"))
-    # not read again
-    assert run_folder.sealed(there, {"data.json": "as it was"})["files"]["data.json"] == "as it was"
-    assert run_folder.take_over(mine, recipe, [], []) is None
