@@ -15,7 +15,7 @@ from data.problems import weighted
 from schema.recipe import Recipe
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
-from training.checkpoints import damage
+from training.checkpoints import altered
 from training.problem_sets import share_held_out
 
 
@@ -43,7 +43,7 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     best = trainer.state.best_model_checkpoint
     accuracy = trainer.state.best_metric
     if choosing and best:  # a run that was moved, and had no step left, names no best checkpoint
-        fault = damage(Path(best))
+        fault = altered(Path(best))
         if fault:
             raise RunStopped(f"the best checkpoint, {best}, is not what was saved: {fault}")
         lines.append(f"kept the best checkpoint, {best}: held-out accuracy {accuracy:.1%}")

@@ -33,16 +33,6 @@ def has_training(folder: Path) -> bool:
     return finished(folder) or bool(checkpoints_of(folder))
 
 
-def damage(checkpoint: Path) -> str | None:
-    """Say what is damaged in a checkpoint that a run is to be resumed from; None for nothing.
-
-    Raises:
-        RecipeError: the run is a copy, and the original is still there. Starting the copy over
-            would lose it.
-    """
-    return altered(checkpoint) or _state_damage(checkpoint)
-
-
 def altered(checkpoint: Path) -> str | None:
     """Say how a checkpoint's files differ from those that were written; None where they do not."""
     if not (checkpoint / MANIFEST).is_file():
@@ -62,36 +52,6 @@ def altered(checkpoint: Path) -> str | None:
         if name in recorded and recorded[name] != [file.stat().st_size, sha256(file)]:
             return f"{name} is not the file that was written ({file.stat().st_size:,} bytes)"
     return None
-
-
-def _state_damage(checkpoint: Path) -> str | None:
-    """Say what is damaged in a checkpoint's trainer_state.json. It holds how far the run has come;
-    and at the end of a run transformers loads the best checkpoint that it names, wherever that is.
-    """
-    state = read_object(checkpoint / "trainer_state.json", LARGEST)
-    try:
-        step = state["global_step"]
-        epoch = state["epoch"]
-        best = state["best_model_checkpoint"]
-        is_copy = best is not None and _is_elsewhere(Path(best), checkpoint.parent)
-    except (OSError, ValueError, KeyError, TypeError):
-        return "trainer_state.json cannot be read"
-    is_number = type(epoch) in (int, float)
-    # An epoch has at least one step.
-    if step != step_of(checkpoint) or not is_number or not 0 <= epoch <= step:
-        return f"trainer_state.json belongs to another step than {step_of(checkpoint)}"
-    if is_copy:
-        message = (
-            f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run"
-            f" there, or move that folder or {checkpoint.parent} away"
-        )
-        raise RecipeError([message])
-    return None
-
-
-def _is_elsewhere(checkpoint: Path, run: Path) -> bool:
-    """Whether a checkpoint exists in another folder than that run's."""
-    return checkpoint.exists() and checkpoint.resolve().parent != run.resolve()
 
 
 def files_of(checkpoint: Path) -> list[Path]:
@@ -130,20 +90,38 @@ def seal(files: dict) -> str | None:
         return None
 
 
-def sealed_here(checkpoint: Path) -> bool:
-    """Whether this account wrote the checkpoint. DeepSpeed's files, and FSDP's `.metadata`, are
-    pickles, which run code when they are read, so a sharded checkpoint from elsewhere is only
-    resumed when the user says so.
+def require_resumable(checkpoint: Path):
+    """Refuse to resume what this account did not write, unless the user says that it trusts it: a
+    checkpoint may hold any behaviour, and under DeepSpeed and FSDP pickles, which run code. Also
+    refuse a copied run whose best checkpoint, loaded at the end, is still at its old place.
+
+    Raises:
+        RecipeError: names the checkpoint, and the way out.
     """
-    manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
+    manifest = read_object(checkpoint / MANIFEST)
     mark = seal(manifest["files"])
-    return mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))
+    is_ours = mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))
+    if not is_ours and os.environ.get("TRUST_RUN") != "1":
+        message = (
+            f"{checkpoint} was written by another account or machine, or ~/.cache/grpo-recipes/key"
+            " has changed since. If you trust it, put TRUST_RUN=1 before the command; if not, give"
+            " this run its own folder (output_dir)"
+        )
+        raise RecipeError([message])
+    state = read_object(checkpoint / "trainer_state.json", LARGEST) or {}
+    best = state.get("best_model_checkpoint")
+    if best and Path(best).exists() and Path(best).resolve().parent != checkpoint.parent.resolve():
+        message = (
+            f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run"
+            f" there, or move that folder or {checkpoint.parent} away"
+        )
+        raise RecipeError([message])
 
 
 def newest_good(folder: Path) -> str | None:
     """Find a run's newest checkpoint without damage; print why newer ones were passed over."""
     for checkpoint in checkpoints_of(folder):
-        reason = damage(checkpoint)
+        reason = altered(checkpoint)
         if reason is None:
             return str(checkpoint)
         say(f"passed over {checkpoint}: {reason}")

@@ -45,13 +45,6 @@ VOCABULARY = (
 TOKENIZER = (*VOCABULARY, "merges.txt", "added_tokens.json", "chat_template.jinja")
 # transformers reads either into the same arguments.
 TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")
-STATE = (
-    "optimizer.pt",
-    "scheduler.pt",
-    "scaler.pt",
-    "trainer_state.json",
-    "entropy_ctrl_state.json",
-)
 # The files that are fetched from the Hub, without weights and with them.
 SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
 COMPLETE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
@@ -141,25 +134,6 @@ def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
     if missing:
         raise _refused(folder / ADAPTER, f"lacks {missing[0]}")
     return private, settings
-
-
-def checkpoint(folder: Path) -> Path:
-    """The private folder of a checkpoint that a trainer resumes: the weights of a model or an
-    adapter, the weights of the frozen adapter that is its reference, and the state of the training.
-    The trainer has the settings of both.
-
-    Raises:
-        RecipeError: its weights are refused.
-    """
-    links = []
-    for file in folder.iterdir():
-        if file.name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", file.name):
-            links.append(file.name)
-    adapters = [name for name in (ADAPTER, f"ref/{ADAPTER}") if os.path.lexists(folder / name)]
-    if ADAPTER in adapters:
-        return _private(folder, links + adapters, {})
-    parts, copies = _weight_files(folder)
-    return _private(folder, links + adapters + parts, copies)
 
 
 def base_of(folder: Path) -> str | None:

@@ -11,7 +11,7 @@ import torch
 from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
 from console.terminal import duration, say_panel
-from schema.configs import RIGHT, WITHOUT_SIGNAL
+from schema.configs import WITHOUT_SIGNAL
 from schema.recipe import Recipe
 from training.checkpoints import write_whole
 from training.watch import History
@@ -170,15 +170,12 @@ class ShowAdvice(TrainerCallback):
 
 class Metrics(TrainerCallback):
     """Writes `metrics.jsonl`, one line per logging step. A resumed run first rewrites it from the
-    checkpoint's history, so that no step appears twice, without lines that no run writes: readers
-    rely on the types of the values, and a checkpoint may be a stranger's."""
+    checkpoint's history, so that no step appears twice."""
 
     def __init__(self, folder: Path):
         self.file = folder / "metrics.jsonl"
 
     def on_train_begin(self, args, state, control, **kwargs):
-        history = state.log_history if isinstance(state.log_history, list) else []
-        state.log_history = [line for line in history if _written_by_a_run(line)]
         if state.is_world_process_zero:
             write_whole(self.file, "".join(json.dumps(line) + "\n" for line in state.log_history))
 
@@ -186,21 +183,3 @@ class Metrics(TrainerCallback):
         if state.is_world_process_zero and state.log_history:
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(state.log_history[-1]) + "\n")
-
-
-def _written_by_a_run(line) -> bool:
-    """Whether a line has a step, otherwise numbers, and text only where answers were judged."""
-    if not isinstance(line, dict) or not isinstance(line.get("step"), int):
-        return False
-    for key, value in line.items():
-        if key == RIGHT:
-            expected = str
-        elif key.startswith("seconds/"):  # summed over the lines
-            expected = float | int
-        else:
-            expected = float | int | None
-        if not isinstance(value, expected):
-            return False
-        if isinstance(value, int) and abs(value) >= 2**53:
-            return False
-    return True

@@ -25,7 +25,7 @@ from machine import hardware
 from schema.configs import processes, without_place
 from schema.recipe import Recipe, load_recipe
 from schema.stages import finished
-from training.checkpoints import has_training, newest_good, write_whole
+from training.checkpoints import has_training, newest_good, require_resumable, write_whole
 from training.run_conflict import conflict, processes_at_start
 from training.writing import lock
 
@@ -161,8 +161,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         to_train: lock the folder, unless its run is finished.
 
     Raises:
-        RecipeError: another process trains in the folder, or it holds a run of another recipe; the
-            message names the keys that differ and the ways out.
+        RecipeError: another process trains in the folder, or it holds a run of another recipe or
+            account; the message names what differs and the ways out.
     """
     path = recipe.stage_dir(stage)
     if to_train and is_main_process() and not finished(path):
@@ -172,6 +172,9 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         raise RecipeError([fault])
     is_finished = finished(path)
     checkpoint = None if is_finished else newest_good(path)
+    # Only the process that seals checkpoints asks: on another machine the account has another key.
+    if checkpoint and to_train and is_main_process():
+        require_resumable(Path(checkpoint))
     return RunFolder(path, is_finished, checkpoint, without_place(recipe.resolved()))
 
 

@@ -27,7 +27,6 @@ from transformers import (
     ProgressCallback,
     Trainer,
     TrainerCallback,
-    TrainerState,
 )
 
 from console.faults import (
@@ -40,13 +39,12 @@ from console.faults import (
     on_signals,
     raised_by,
 )
-from console.terminal import is_main_process, make_command, say
+from console.terminal import make_command, say
 from data import hub
 from schema.configs import setting
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
-from training import model_files
-from training.checkpoints import resume_advice, sealed_here
+from training.checkpoints import resume_advice
 from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
 from training.progress import Metrics, Progress
@@ -166,13 +164,11 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Raises:
         RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the
             message says what to change.
-        RecipeError: the checkpoint is of another kind of launcher, or of another account, and
-            sharded.
+        RecipeError: the checkpoint is of another kind of launcher.
     """
     run_folders.append(folder.path)
     if folder.checkpoint:
         require_same_sharding(trainer, folder.checkpoint)
-        _require_sealed(trainer, folder.checkpoint)
     progress = _add_callbacks(trainer, folder, stage)
     interrupts.progress = progress
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
@@ -247,18 +243,6 @@ def sharded(trainer: Trainer) -> bool:
     return trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
 
 
-def _require_sealed(trainer: Trainer, checkpoint: str):
-    # Only the process that seals checkpoints asks: on another machine the account has another key.
-    unpickles = is_main_process() and sharded(trainer) and os.environ.get("TRUST_RUN") != "1"
-    if unpickles and not sealed_here(Path(checkpoint)):
-        message = (
-            f"{checkpoint} was written by another account or machine, and the files of FSDP and"
-            " DeepSpeed can be pickles, which run code when they are read. If you trust it, put"
-            " TRUST_RUN=1 before the command"
-        )
-        raise RecipeError([message])
-
-
 def _sharding(is_fsdp: bool, is_deepspeed: bool) -> str:
     if is_fsdp:
         return "FSDP"
@@ -328,11 +312,6 @@ def _resume(trainer: Trainer, folder: RunFolder, progress: Progress):
     try:
         checkpoint = folder.checkpoint
         if checkpoint and not sharded(trainer):
-            state = TrainerState.load_from_json(f"{checkpoint}/trainer_state.json")
-            best = state.best_model_checkpoint
-            if best and Path(best).is_dir():  # it is loaded at the end
-                model_files.checkpoint(Path(best))
-            checkpoint = str(model_files.checkpoint(Path(checkpoint)))
             policy = trainer.accelerator.unwrap_model(trainer.model)
             if isinstance(policy, PeftModel):
                 # Beside a reference's adapter, which has a folder of its own, transformers loads no

@@ -25,7 +25,7 @@ from trl import GRPOConfig
 from schema.recipe import load_recipe
 from stages import grpo, sft
 from training import run_folder, scoring, trainer
-from training.checkpoints import damage
+from training.checkpoints import altered
 from training.run_folder import RunFolder
 from training.saving import Checkpoints, FiniteNumbers
 from training.scoring import GuardedReward
@@ -150,7 +150,7 @@ def seal(folder: Path, gigabytes: float):
         writing.append(written - began)
         sealing.append(time.perf_counter() - written)
     began = time.perf_counter()
-    assert damage(checkpoint) is None
+    assert altered(checkpoint) is None
     checking = time.perf_counter() - began
     written, sealed = statistics.median(writing), statistics.median(sealing)
     print(

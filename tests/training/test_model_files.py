@@ -1,7 +1,6 @@
 """What a library sees of the folder of a model, a tokenizer, an adapter or a checkpoint: links to
 the plain files of a fixed list, and settings that name no other files, models or code."""
 
-import inspect
 import json
 import os
 import re
@@ -13,7 +12,6 @@ from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import GRPOTrainer
 
 from console.faults import RecipeError
 from data import hub
@@ -178,21 +176,6 @@ def test_no_dropout_comes_from_a_config(folder):
     ]
 
 
-def test_a_checkpoint_holds_what_trl_reads_of_it(tmp_path):
-    """trl's own state beside transformers': the coefficient of its adaptive entropy."""
-    assert "entropy_ctrl_state.json" in inspect.getsource(GRPOTrainer._load_optimizer_and_scheduler)
-    names = {
-        "entropy_ctrl_state.json",
-        "model.safetensors",
-        "optimizer.pt",
-        "rng_state_1.pth",
-        "trainer_state.json",
-    }
-    for name in names | {"evil.py"}:
-        (tmp_path / name).write_text("{}")
-    assert {each.name for each in model_files.checkpoint(tmp_path).iterdir()} == names
-
-
 def test_a_header_of_a_hundred_megabytes_is_not_read(folder):
     with (folder / "model.safetensors").open("wb") as file:
         file.write((10**8).to_bytes(8, "little"))
@@ -311,23 +294,6 @@ def test_what_an_adapter_may_not_say(keys, message, theirs, base, monkeypatch):
     change(theirs / "adapter_config.json", **keys)
     with pytest.raises(RecipeError, match=re.escape(message)):
         model_files.adapter(theirs, base)
-
-
-def test_of_a_checkpoint_no_settings_and_no_other_adapter_are_seen(theirs):
-    for each in ("ref", "theirs"):
-        shutil.copytree(theirs, theirs.with_name(each))
-        shutil.move(theirs.with_name(each), theirs / each)
-    for name in ("optimizer.pt", "rng_state_1.pth", "pytorch_model.bin", "rng_state_x.pth"):
-        (theirs / name).write_text("")
-    place = model_files.checkpoint(theirs)
-    assert {str(each.relative_to(place)) for each in place.rglob("*") if each.is_file()} == {
-        *(
-            "adapter_model.safetensors",
-            "ref/adapter_model.safetensors",
-            "optimizer.pt",
-            "rng_state_1.pth",
-        )
-    }
 
 
 def test_a_folder_is_loaded_with_the_hub_switched_off(folder, monkeypatch):

@@ -13,12 +13,11 @@ import pytest
 import torch
 from transformers import TrainerControl, TrainerState
 
-from schema.configs import RIGHT
 from tests import stage_process
-from tests.support import ROOT, read_lines, run_program
+from tests.support import ROOT, run_program
 from tests.waits import alive, run_command, until
 from training import progress, stopwatch, train
-from training.progress import Metrics, log_line
+from training.progress import log_line
 from training.stopwatch import time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
@@ -96,44 +95,6 @@ def test_what_is_wrong_is_red_on_a_terminal(environment, plain):
     )
     text = os.read(leader, 10_000).decode()
     assert "wrong" in text and ("\x1b[31mwrong" in text) is not plain
-
-
-@pytest.mark.parametrize("history", [5, None, {"step": 1}, "x"])
-def test_a_history_that_is_none_is_empty(history, tmp_path):
-    state = TrainerState(log_history=history)
-    Metrics(tmp_path).on_train_begin(None, state, None)
-    assert state.log_history == []
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {RIGHT: 5},
-        {RIGHT: ["1", "0"]},
-        {"reward": "high"},
-        {"eval_reward": {}},
-        {"reward": 10**400},
-        {"seconds/sampling": "x"},
-        {"seconds/sampling": None},
-        {"step": "2"},
-        {"step": None},
-    ],
-)
-def test_a_line_that_no_run_wrote_is_left_out(wrong, tmp_path):
-    """A checkpoint may be a stranger's, and what reads its history counts on numbers."""
-    good = [
-        {"step": 1, "reward": 0.5, "seconds/sampling": 2.0},
-        {"step": 2, "eval_loss": None, RIGHT: "10"},
-    ]
-    state = TrainerState(
-        log_history=[good[0], {"step": 1} | wrong, 7, {}, good[1]], is_world_process_zero=True
-    )
-    (tmp_path / "metrics.jsonl").write_text("as it was")
-    os.link(tmp_path / "metrics.jsonl", tmp_path / "backup")
-    Metrics(tmp_path).on_train_begin(None, state, None)
-    assert state.log_history == good == read_lines(tmp_path / "metrics.jsonl")
-    assert time_by_part(state.log_history)["sampling"]["seconds"] == 2
-    assert (tmp_path / "backup").read_text() == "as it was"
 
 
 @pytest.fixture

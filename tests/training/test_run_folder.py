@@ -275,9 +275,9 @@ def whole(folder, **files):
 )
 def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path):
     whole(tmp_path / "checkpoint-1", trainer_state=STATE)
-    assert checkpoints.damage(tmp_path / "checkpoint-1") is None
+    assert checkpoints.altered(tmp_path / "checkpoint-1") is None
     (tmp_path / "checkpoint-1/manifest.json").write_text(manifest)
-    assert checkpoints.damage(tmp_path / "checkpoint-1") == fault
+    assert checkpoints.altered(tmp_path / "checkpoint-1") == fault
 
 
 @pytest.mark.parametrize("name", [".metadata", "pytorch_model_fsdp_0/.metadata"])
@@ -285,10 +285,10 @@ def test_a_hidden_file_that_is_read_is_of_the_checkpoint(name, tmp_path):
     checkpoint = tmp_path / "checkpoint-1"
     whole(checkpoint, trainer_state=STATE)
     (checkpoint / ".DS_Store").touch()
-    assert checkpoints.damage(checkpoint) is None
+    assert checkpoints.altered(checkpoint) is None
     (checkpoint / name).parent.mkdir(exist_ok=True)
     (checkpoint / name).touch()
-    assert checkpoints.damage(checkpoint) == f"{name} is not one of its files"
+    assert checkpoints.altered(checkpoint) == f"{name} is not one of its files"
     assert checkpoint / name in checkpoints.files_of(checkpoint)
 
 
@@ -299,26 +299,7 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     )
     whole(tmp_path / "checkpoint-1", trainer_state=state)
     with pytest.raises(RecipeError, match="in another folder, as the best checkpoint"):
-        checkpoints.damage(tmp_path / "checkpoint-1")
-
-
-@pytest.mark.parametrize(
-    "false",
-    [
-        {"epoch": 1e15},
-        {"epoch": float("inf")},
-        {"epoch": None},
-        {"epoch": -1},
-        {"global_step": 2},
-        {"epoch": "1"},
-    ],
-)
-def test_a_state_that_is_not_of_its_step_is_passed_over(false, tmp_path):
-    whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | false))
-    assert (
-        checkpoints.damage(tmp_path / "checkpoint-1")
-        == "trainer_state.json belongs to another step than 1"
-    )
+        checkpoints.require_resumable(tmp_path / "checkpoint-1")
 
 
 def test_a_checkpoint_has_a_number(tmp_path):
@@ -405,13 +386,27 @@ def test_a_default_is_shown_and_is_no_conflict(tmp_path):
     assert "  adapter.r: None there, 4 here" in fault("adapter={r: 4}").message
 
 
-def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
+def test_a_checkpoint_of_another_account_is_resumed_only_where_the_user_says_so(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    whole(tmp_path / "checkpoint-1", trainer_state="{}")
-    assert checkpoints.sealed_here(tmp_path / "checkpoint-1")
+    recipe = begun(tmp_path, "sft")
+    checkpoint = tmp_path / "sft/checkpoint-1"
+    checkpoint.rmdir()
+    whole(checkpoint, trainer_state=STATE)
+    assert find_run(recipe, "sft", to_train=True).checkpoint == str(checkpoint)
     assert (tmp_path / "home/.cache/grpo-recipes/key").stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("HOME", str(tmp_path / "another"))
-    assert not checkpoints.sealed_here(tmp_path / "checkpoint-1")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(RecipeError, match="put TRUST_RUN=1 before the command; if not, give"):
+        find_run(recipe, "sft", to_train=True)
+    assert sorted(set(tmp_path.rglob("*")) - set(before)) == [
+        tmp_path / "another",
+        *sorted((tmp_path / "another").rglob("*")),
+    ]
+    assert find_run(recipe, "sft").checkpoint == str(checkpoint)  # it is still read
+    monkeypatch.setenv("TRUST_RUN", "1")
+    assert find_run(recipe, "sft", to_train=True).checkpoint == str(checkpoint)
 
 
 def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):

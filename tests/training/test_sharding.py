@@ -1,14 +1,12 @@
 """What is refused of runs that hold a model in parts; tests/stages/test_sharded.py trains them."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
 
 from console.faults import RecipeError
 from tests.support import run_stage
-from training.checkpoints import seal
-from training.train import require_same_sharding, train
+from training.train import require_same_sharding
 
 LAUNCHERS = {
     "DDP or one process": (
@@ -38,30 +36,6 @@ def test_a_checkpoint_is_resumed_by_the_launcher_that_wrote_it(began, now, tmp_p
         match=f"checkpoint-4 was written under {began}, and this is {now}.* as it began",
     ):
         require_same_sharding(trainer, str(checkpoint))
-
-
-@pytest.mark.parametrize("now", LAUNCHERS)
-@pytest.mark.parametrize("account", ["the same", "another", "another that is trusted"])
-def test_a_sharded_checkpoint_of_another_account_is_not_read(account, now, tmp_path, monkeypatch):
-    """FSDP's `.metadata` and DeepSpeed's files are unpickled."""
-    monkeypatch.setenv("HOME", str(tmp_path / "one"))
-    checkpoint = tmp_path / "grpo/checkpoint-4"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / LAUNCHERS[now][1]).touch()
-    (checkpoint / "manifest.json").write_text(json.dumps({"files": {}, "seal": seal({})}))
-    if account != "the same":
-        monkeypatch.setenv("HOME", str(tmp_path / "other"))
-    if account == "another that is trusted":
-        monkeypatch.setenv("TRUST_RUN", "1")
-    trainer = SimpleNamespace(**vars(LAUNCHERS[now][0]))  # it lacks what is needed to go on
-    refused = account == "another" and now != "DDP or one process"
-    expected, said = (
-        (RecipeError, "put TRUST_RUN=1 before") if refused else (AttributeError, "add_callback")
-    )
-    with pytest.raises(expected, match=said):
-        train(
-            trainer, SimpleNamespace(path=tmp_path, checkpoint=str(checkpoint)), None, None, "grpo"
-        )
 
 
 def test_fsdp_on_a_cpu_is_refused_before_a_weight_is_loaded(tmp_path):
