@@ -6,15 +6,12 @@ list, and copies of their settings without those that name more files, models or
 of the folder is read, and nothing else can be saved again. docs/security.md has the full list."""
 
 import atexit
-import contextlib
-import fcntl
 import functools
 import json
 import os
 import re
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -158,31 +155,10 @@ def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
 
 @functools.cache
 def _root(process: int) -> Path:
-    """Create the folder of a process's private folders, and lock it; the kernel releases the lock
-    with the process. A folder without a lock is what remains of a process that a signal or os._exit
-    ended: it is removed."""
-    for folder in Path(tempfile.gettempdir()).glob("grpo-recipes-links-*"):
-        with contextlib.suppress(OSError):  # locked, another user's, or on a disk without locks
-            if time.time() - folder.lstat().st_mtime > 60:  # a new one may not be locked yet
-                os.close(_lock(folder))
-                shutil.rmtree(folder)
+    """Create the folder of a process's private folders, which is removed when the process ends."""
     root = Path(tempfile.mkdtemp(prefix="grpo-recipes-links-"))
-    with contextlib.suppress(OSError):
-        # vLLM's server takes this process's place, and inherits the lock.
-        os.set_inheritable(_lock(root), True)
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(root, ignore_errors=True))
     return root
-
-
-def _lock(folder: Path) -> int:
-    """Lock a folder, and return the descriptor that holds the lock."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _plain(file: Path) -> Path:

@@ -5,7 +5,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import shutil
 import time
 from pathlib import Path
@@ -86,34 +85,15 @@ def remove_unused():
                     parent.rmdir()
 
 
-# A run writes files with these endings, and no folders.
-FILE_SUFFIXES = {".json", ".jsonl", ".yaml", ".md", ".png", ".txt", ".parquet", ".safetensors"}
-FILE_SUFFIXES |= {".bin", ".jinja", ".partial"}
-
-
 def link_inside(path: Path) -> Fault | None:
     """The fault where a folder to be written is a link or holds one, which would write elsewhere,
-    or holds a pipe, which would wait for ever, or a folder in the place of a file."""
+    or holds a pipe, which would wait for ever."""
     for entry in (path, *path.rglob("*")):
-        advice = _unwritable(entry, path)
-        if advice:
-            return Fault(str(entry), advice)
-    return None
-
-
-def _unwritable(entry: Path, folder: Path) -> str | None:
-    """The reason why a run cannot write at an entry of its folder, with advice; None for none."""
-    if entry.is_symlink():
-        return "is a link, and a run writes only inside its own folder: remove it"
-    if entry.is_dir():
-        # The folder of an evaluation has one folder for each benchmark, with any name.
-        if entry.suffix in FILE_SUFFIXES and entry != folder and entry.parent.name != "eval":
-            return "is a folder, where a run writes a file: remove it"
-        return None
-    if entry.exists() and not entry.is_file():
-        return "is neither a file nor a folder: remove it"
-    if re.fullmatch("checkpoint-[0-9]+", entry.name):
-        return "is a file, where a run writes a folder: move it"
+        if entry.is_symlink():
+            message = "is a link, and a run writes only inside its own folder: remove it"
+            return Fault(str(entry), message)
+        if entry.exists() and not entry.is_file() and not entry.is_dir():
+            return Fault(str(entry), "is neither a file nor a folder: remove it")
     return None
 
 
@@ -127,43 +107,24 @@ def unwritten(error: Exception) -> RunStopped | None:
     """The message with which a stage ends after the system refused a file, whoever's code wanted
     it; None for any other error. A file that does not exist is a mistake of ours, unless the run's
     folder is gone."""
-    if str(error).startswith("Symlink loop from "):  # Path.resolve, before Python 3.13
-        error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(error)[19:-1])
     run = run_folders[-1] if run_folders else None
     is_gone = run is not None and not run.is_dir()
-    filename = getattr(error, "filename", None)
-    reason = _reason(error, is_gone)
+    name = str(getattr(error, "filename", None) or run or "a file or standard output")
+    is_our_mistake = isinstance(error, FileNotFoundError) and not is_gone
+    if isinstance(error, OSError) and error.filename and not is_our_mistake:
+        reason = error.strerror
+    else:  # libraries in Rust and C++ raise errors of their own, with the system's words
+        reason = next((words for words in NO_ROOM if words in str(error)), None)
     if reason is None:
         return None
-    name = str(filename or run or "a file or standard output")
     message = f"{name[:300]}: {reason}."
-    advice = ""
     if isinstance(error, PermissionError) or reason in NO_ROOM:
-        verb = "read" if Path(name).exists() and not os.access(name, os.R_OK) else "write"
-        message = f"cannot {verb} {name} ({reason}): make room there, or allow it."
-        advice = " The same command goes on"
+        message = f"cannot read or write {name[:300]} ({reason}): make room there, or allow it."
     if run is None:
-        return RunStopped(message + advice, 2)
+        return RunStopped(message, 2)
     if is_gone:
-        return RunStopped(
-            f"{message} {run} was moved or removed: put it back, and the same command resumes"
-        )
+        message += f" {run} was moved or removed: put it back, and the same command resumes"
+        return RunStopped(message)
     if finished(run):
         return RunStopped(f"{message} The run is finished; {make_line('report', FILE=[run])}")
     return RunStopped(f"{message} {resume_advice(run)}")
-
-
-def _reason(error: Exception, is_gone: bool) -> str | None:
-    """The system's words for why it refused a file; None where it did not.
-
-    Args:
-        is_gone: whether the run's folder no longer exists.
-    """
-    is_refusal = is_gone or not isinstance(error, FileNotFoundError)
-    if isinstance(error, OSError) and error.filename and is_refusal:
-        return error.strerror
-    # Libraries in Rust and C++ raise errors of their own, with the system's words.
-    for words in NO_ROOM:
-        if words in str(error):
-            return words
-    return None

@@ -342,20 +342,3 @@ def test_what_the_hub_is_asked_for():
 def test_the_private_folder_goes_with_its_process(folder):
     place = model_files.model(folder, weights=False)
     assert place.name == "model" and Path(place).parent.parent.name.startswith("grpo-recipes-")
-
-
-def test_the_private_folders_of_processes_that_are_gone_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_files.tempfile, "tempdir", str(tmp_path))
-    left, used, new, clone = (
-        tmp_path / f"grpo-recipes-{name}" for name in ("links-a", "links-b", "links-c", "fork")
-    )
-    for each in (left, used, new, clone):
-        (each / "model").mkdir(parents=True)
-    for each in (left, used, clone):
-        os.utime(each, (0, 0))
-    held = model_files._lock(used)
-    root = model_files._root.__wrapped__(os.getpid())
-    assert set(tmp_path.iterdir()) == {used, new, clone, root}
-    with pytest.raises(BlockingIOError):
-        model_files._lock(root)
-    os.close(held)

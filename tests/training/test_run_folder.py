@@ -213,26 +213,6 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
     assert canary.read_text() == "as it was"
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "metrics.jsonl", "model.safetensors", "completions/completions_1.parquet"]
-)
-def test_a_folder_in_the_place_of_a_file_is_told_before_anything_trains(name, tmp_path):
-    (tmp_path / "sft" / name).mkdir(parents=True)
-    with pytest.raises(
-        RecipeError, match=f"{name}: is a folder, where a run writes a file: remove it"
-    ):
-        find_run(read(tmp_path), "sft")
-
-
-def test_a_file_in_the_place_of_a_checkpoint_is_told_before_anything_trains(tmp_path):
-    (tmp_path / "sft").mkdir()
-    (tmp_path / "sft/checkpoint-6").write_text("mine")
-    with pytest.raises(
-        RecipeError, match="checkpoint-6: is a file, where a run writes a folder: move it"
-    ):
-        find_run(read(tmp_path), "sft")
-
-
 def test_a_place_that_cannot_be_written_is_told_first():
     told = run_stage("sft", RECIPE, "output_dir=/proc/x", check=False)
     assert told.returncode == 2
