@@ -27,7 +27,7 @@ from schema.recipe import Recipe
 from training import memory
 from training.checkpoints import sha256, write_whole
 from training.model import base_model
-from training.prompts import rows_that_fit
+from training.rows import rows_that_fit
 from training.run_folder import PASS_RATES, warm_start_of
 from training.writing import link_inside
 

@@ -12,7 +12,7 @@ from schema import configs
 from schema.recipe import Recipe
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
-from training.pairs import preference_pairs, tokenise_pairs
+from training.rows import preference_pairs, tokenise_pairs
 
 
 def main(recipe: Recipe):

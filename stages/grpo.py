@@ -26,8 +26,8 @@ def main(recipe: Recipe):
 
 def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import rows_by_pass_rate
-    from training.saved_adapter import check_adapter
-    from training.stopwatch import time_by_part
+    from training.progress import time_by_part
+    from training.saving import check_adapter
     from training.train import sharded
     from training.trainer import grpo_trainer
     from training.vllm_server import require_server

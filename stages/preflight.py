@@ -26,8 +26,7 @@ from schema.recipe import Recipe
 from schema.stages import STAGES
 from stages.cli import mistakes_reported
 from training.problem_sets import refused_here
-from training.run_conflict import conflict
-from training.run_folder import not_probed
+from training.run_folder import conflict, not_probed
 
 OWN_SOLUTIONS = "own_solutions"
 

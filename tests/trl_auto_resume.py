@@ -13,7 +13,7 @@ from schema.names import bind_reward
 from schema.recipe import load_recipe
 from training.model import load_model, load_tokenizer
 from training.problem_sets import load_train
-from training.prompts import prompt_dataset
+from training.rows import prompt_dataset
 
 if __name__ == "__main__":
     recipe = load_recipe(sys.argv[1], sys.argv[2:], check=("grpo",))

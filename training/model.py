@@ -35,9 +35,8 @@ from machine import hardware
 from schema import configs
 from schema.recipe import Recipe
 from training import model_files
-from training.chat_template import arguments_set, template_of
 from training.checkpoints import is_adapter
-from training.opening import AUTO, CAUSAL_LM, Chat
+from training.opening import AUTO, CAUSAL_LM, Chat, arguments_set, template_of
 from training.tiny_models import built_model
 
 # Where a model comes with its own code, transformers asks at the terminal whether to run it. It

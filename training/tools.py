@@ -43,7 +43,7 @@ Sample = Callable[[list[list[int]]], list[list[int]]]
 
 def use_tools(tokenizer, recipe: Recipe, prefix: str):
     """Make the tokenizer announce the recipe's tools in every prompt, and parse their calls.
-    `prefix`: the start of its template that sets arguments (`chat_template.arguments_set`).
+    `prefix`: the start of its template that sets arguments (`opening.arguments_set`).
 
     Raises:
         RecipeError: the template cannot express tools, this machine cannot hold a program, or a

@@ -47,10 +47,9 @@ from schema.stages import STAGES, chain
 from training.checkpoints import resume_advice
 from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
-from training.progress import Metrics, Progress
+from training.progress import Metrics, Progress, Stopwatch
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
-from training.stopwatch import Stopwatch
 from training.writing import run_folders, unwritten
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that

@@ -14,13 +14,11 @@ from console.faults import Fault, RecipeError, said_by_library
 from schema import configs
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
-from training.callbacks import Reshard, SameOrder
-from training.greedy_evaluation import GreedyEvaluation
-from training.lean_loss import LeanLoss
 from training.model import load_model
+from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder
 from training.progress import ShowAdvice
-from training.prompts import prompt_dataset, rows_that_fit
 from training.reward_model import reward_arguments
+from training.rows import prompt_dataset, rows_that_fit
 from training.sampling import keep_base_exact, mergeable, sample_merged, share_prompts
 from training.saving import FiniteNumbers, KeepBest
 from training.scoring import Scores, guarded_rewards

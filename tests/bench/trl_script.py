@@ -24,7 +24,7 @@ from schema.configs import training_arguments
 from schema.recipe import load_recipe
 from training.model import load_tokenizer
 from training.problem_sets import load_train
-from training.prompts import prompt_dataset
+from training.rows import prompt_dataset
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 

@@ -9,8 +9,8 @@ from data import prompt
 from schema.recipe import load_recipe
 from stages.sft import tokenised
 from tests.support import ROOT, TEMPLATES
-from training.chat_template import with_arguments
 from training.model import load_tokenizer
+from training.opening import with_arguments
 from training.tiny_models import built_model
 
 SYSTEM = "Think."

@@ -12,7 +12,7 @@ from schema import configs
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
 from training import memory, run_folder
-from training.run_conflict import conflict
+from training.run_folder import conflict
 
 WITHOUT_BFLOAT16 = {
     "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"

@@ -19,7 +19,7 @@ from tests.support import (
     same_weights,
     weights,
 )
-from training.pairs import preference_pairs, tokenise_pairs
+from training.rows import preference_pairs, tokenise_pairs
 
 pytestmark = pytest.mark.train
 

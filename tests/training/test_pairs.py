@@ -11,7 +11,7 @@ from data.sources import DataError
 from schema.recipe import load_recipe
 from training import trainer
 from training.model import load_tokenizer
-from training.pairs import PreferencePair, preference_pairs, tokenise_pairs
+from training.rows import PreferencePair, preference_pairs, tokenise_pairs
 
 
 def written(run, step: int, *groups: tuple[str, list[float]], cut: str = ""):

@@ -16,9 +16,8 @@ from transformers import TrainerControl, TrainerState
 from tests import stage_process
 from tests.support import ROOT, run_program
 from tests.waits import alive, run_command, until
-from training import progress, stopwatch, train
-from training.progress import log_line
-from training.stopwatch import time_by_part
+from training import progress, train
+from training.progress import log_line, time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
 QUICK = "from training import progress\nprogress.SILENCE = 0.01\n"
@@ -103,7 +102,6 @@ def clock(monkeypatch):
     at = SimpleNamespace(now=1000.0)
     fake = SimpleNamespace(monotonic=lambda: at.now)
     monkeypatch.setattr(progress, "time", fake)
-    monkeypatch.setattr(stopwatch, "time", fake)
     return at
 
 
@@ -170,7 +168,7 @@ def test_a_long_step_says_what_it_is_doing(shown, clock, capsys):
 
 def test_every_second_is_counted_once(clock):
     """A step, its evaluation, its checkpoint, and the next step; two lines of history."""
-    watch = stopwatch.Stopwatch()
+    watch = progress.Stopwatch()
     watch.on_train_begin(ARGS, state := TrainerState(), None)
 
     def after(seconds: float, event: str):

@@ -10,8 +10,7 @@ from data import hub
 from schema.recipe import RecipeError, load_recipe
 from tests.support import run_stage
 from training import checkpoints
-from training.run_conflict import conflict
-from training.run_folder import find_run, not_probed, recipe_of
+from training.run_folder import conflict, find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 ROWS = [{"problem": "1 + 1?", "solution": "2"}]

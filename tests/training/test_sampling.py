@@ -27,7 +27,7 @@ from training.sampling import (
     share_prompts,
     surviving_share,
 )
-from training.saved_adapter import log_probabilities
+from training.saving import log_probabilities
 
 SHORT = [
     "data.validation=40",

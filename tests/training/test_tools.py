@@ -22,7 +22,7 @@ from schema.sections import Sampling
 from stages import chat
 from stages.sft import tokenised
 from tests.support import TEMPLATES
-from training import chat_template, memory, opening
+from training import memory, opening
 from training.model import load_tokenizer
 from training.tiny_models import _TINY_CHAT_TEMPLATE
 from training.tools import (
@@ -404,8 +404,8 @@ def test_a_template_of_qwens_is_known(name):
     given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
     recipe, template = load_recipe(TINY, given, check=()), (TEMPLATES / f"{name}.jinja").read_text()
     arguments = recipe.model.chat_template_kwargs or {}
-    tokenizer.chat_template = chat_template.with_arguments(template, arguments)
-    use_tools(tokenizer, recipe, chat_template.arguments_set(arguments))
+    tokenizer.chat_template = opening.with_arguments(template, arguments)
+    use_tools(tokenizer, recipe, opening.arguments_set(arguments))
     asked, begun = (
         tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None))),
         "<|im_start|>assistant\n",

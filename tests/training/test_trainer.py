@@ -20,8 +20,8 @@ from tests.evaluation import test_vllm
 from tests.stages import test_gpu
 from tests.support import run_program, run_stage, write_lines
 from training import train as training
-from training.lean_loss import with_advantage, without_padding
 from training.model import load_tokenizer
+from training.overrides import with_advantage, without_padding
 from training.problem_sets import load_train, share_held_out
 from training.trainer import grpo_trainer, stop_at_the_end
 
@@ -222,7 +222,7 @@ import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
-from training.callbacks import Reshard
+from training.overrides import Reshard
 store = f"file://{sys.argv[1]}/store"
 distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
 mesh = torch.distributed.init_device_mesh("cpu", (1,))

@@ -25,7 +25,7 @@ from tests.support import GPU_TABLE, ROOT, WITH_VLLM, has_lines
 from tests.waits import run_command, start_command, until
 from training.model import load_tokenizer
 from training.problem_sets import load_train
-from training.prompts import prompt_dataset
+from training.rows import prompt_dataset
 from training.trainer import grpo_trainer
 
 pytestmark = WITH_VLLM
