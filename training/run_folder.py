@@ -277,7 +277,6 @@ def _versions(recipe: dict) -> dict:
 BATCH_SIZE = "per_device_train_batch_size"
 ACCUMULATION = "gradient_accumulation_steps"
 GENERATION = "steps_per_generation"
-DTYPES = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
 
 
 def conflict(recipe: Recipe, stage: str) -> Fault | None:
@@ -308,7 +307,6 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
         return None
     lines = ["a run of another recipe is there:"]
     lines += [f"  {key}: {trained.get(key)} there, {wanted.get(key)} here" for key in differing]
-    lines += _dtype_advice(differing, wanted, trained)
     lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
     lines.append("Or copy the recipe under a new name, or move that run away.")
     return Fault(str(path), "\n".join(lines))
@@ -410,21 +408,6 @@ def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
     merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION} × processes"] = size * accumulation * count
     merged[f"{stage}.{BATCH_SIZE} × {GENERATION} × processes"] = size * generation * count
     return merged
-
-
-def _dtype_advice(differing: list[str], wanted: dict, trained: dict) -> list[str]:
-    """The line on how to resume where only the dtypes differ, because the run began on another
-    machine."""
-    if not DTYPES.issuperset(differing):
-        return []
-    if all(trained.get(key) == "float32" for key in differing):
-        override = " ".join(f"{key}=float32" for key in differing)
-        dtype = wanted["model.dtype"]
-        return [f'That run began on a machine without {dtype}; ARGS="{override}" resumes it.']
-    if all(wanted.get(key) == "float32" for key in differing):
-        line = f"This machine has no arithmetic for {trained['model.dtype']}: resume that run on"
-        return [f"{line} the machine where it began."]
-    return []
 
 
 def _command_elsewhere(recipe: Recipe, stage: str) -> str:

@@ -73,7 +73,6 @@ class History:
 
     Attributes:
         values: the numbers of each metric, in order.
-        empty: for each metric, how many lines since its last number had it without a number.
     """
 
     def __init__(self, recipe: Recipe | dict):
@@ -82,7 +81,6 @@ class History:
         warmup = self.grpo["warmup_steps"]
         self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
         self.values: dict[str, list[float]] = defaultdict(list)
-        self.empty: dict[str, int] = defaultdict(int)
         self.rules_done: set[str] = set()  # the rules that gave advice
 
     def judge(self, line: dict) -> list[Advice]:
@@ -92,9 +90,6 @@ class History:
             for key, value in line.items():
                 if isinstance(value, int | float) and math.isfinite(value):
                     self.values[key].append(value)
-                    self.empty[key] = 0
-                else:
-                    self.empty[key] += 1
         new = []
         for name, rule in RULES.items():
             message = None if name in self.rules_done else rule(self)
@@ -267,29 +262,12 @@ def sampler_mismatch(history: History) -> str | None:
     )
 
 
-def no_reward(history: History) -> str | None:
-    """A reward that gave numbers now gives None to all completions: it is broken, or applies to
-    none of the recent problems, which look the same."""
-    names = []
-    for key in history.values:
-        if history.empty[key] >= WINDOW and re.fullmatch("rewards/.+/mean", key):
-            names.append(f"rewards.{key.split('/')[1]}")
-    if not names:
-        return None
-    return (
-        f"{' and '.join(names)} gave each completion None over the last {WINDOW} logged steps,"
-        " and numbers before: if it is to apply to these problems, stop the run and see why (`make"
-        " check` tries it); once mended, the same command goes on"
-    )
-
-
 RULES = {
     "no signal": no_signal,
     "truncated": truncated,
     "entropy collapse": entropy_collapse,
     "form only": form_only,
     "sampler mismatch": sampler_mismatch,
-    "no reward": no_reward,
 }
 
 

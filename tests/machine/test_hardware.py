@@ -266,9 +266,6 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
     YAML().dump({key: begun.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
     told = conflict(asked, "sft")
     assert "  model.dtype: float32 there, bfloat16 here" in told.message
-    assert any(
-        'ARGS="model.dtype=float32" resumes it' in line for line in told.message.splitlines()
-    )
     assert conflict(recipe(f"output_dir={tmp_path}", "model.dtype=float32"), "sft") is None
     YAML().dump({key: asked.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
     assert conflict(asked, "sft") is None
@@ -276,10 +273,6 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     told = conflict(asked, "sft")
     assert "  model.dtype: bfloat16 there, float32 here" in told.message
-    assert any(
-        "no arithmetic for bfloat16: resume that run on the machine where it began" in line
-        for line in told.message.splitlines()
-    )
 
 
 def test_the_first_line_names_what_runs(monkeypatch):

@@ -90,12 +90,6 @@ SICK = [
         ["format rewards 100%", "1.0% right", "sft.max_steps"],
     ),
     (
-        "no reward",
-        {FORM: None},
-        140,
-        ["rewards.format_tags gave each completion None", "the same command goes on"],
-    ),
-    (
         "sampler mismatch",
         {RATIO: 0.85},
         125,
@@ -254,7 +248,6 @@ THRESHOLDS = {  # as docs/trouble.md writes them
     ),
     "form only": f"above {watch.FORM_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
     "sampler mismatch": f"more than {watch.MISMATCH:g} from 1",
-    "no reward": f"{WINDOW} lines",
 }
 
 
