@@ -156,7 +156,7 @@ def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
 @functools.cache
 def _root(process: int) -> Path:
     """Create the folder of a process's private folders, which is removed when the process ends."""
-    root = Path(tempfile.mkdtemp(prefix="grpo-recipes-links-"))
+    root = Path(tempfile.mkdtemp(prefix="grpo-recipes-model-"))
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(root, ignore_errors=True))
     return root
 
