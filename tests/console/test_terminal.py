@@ -14,6 +14,7 @@ from console.terminal import _turned, clean, code, fenced, inline, make_command,
 from schema.recipe import load_recipe
 from stages import split_options
 from tests.support import ROOT
+from tests.tables import cases
 from tests.waits import run_command
 
 TABLE = (
@@ -61,27 +62,10 @@ def test_a_table_that_is_too_wide_stands_upright():
     assert [name for name in names if name not in drawn] == [] and "…" not in drawn
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a\x1b]0;title\x07b\tc\nd\x9b2J", "a\\x1b]0;title\\x07b\tc\nd\\x9b2J"),
-        ("42\r24\x7f", "42\\r24\\x7f"),
-        ("\u202e\u2066\u061c\u200e", "\\u202e\\u2066\\u061c\\u200e"),  # direction
-        ("4\u200b2\u2060\ufeff\xad", "4\\u200b2\\u2060\\ufeff\\xad"),  # without width
-        (
-            "\u3164\u115f\u1160\uffa0\u2800\u034f",
-            "\\u3164\\u115f\\u1160\\uffa0\\u2800\\u034f",
-        ),  # blank
-        ("\U000e0041\U000e0100\ufe00", "\\U000e0041\\U000e0100\\ufe00"),  # tags, variations
-        ("a\u2028b\u2029", "a\\u2028b\\u2029"),
-        ("\udcff\ue000\U000f0000", "\\udcff\\ue000\\U000f0000"),  # surrogates, private ones
-        ("a\u200db\u200c4\ufe0f2", "a\\u200db\\u200c4\\ufe0f2"),  # joiners of nothing
-        ("\u0645\u200c\u200c\u06cc", "\u0645\\u200c\\u200c\u06cc"),  # more than one
-        ("\u0645\u06cc\u200c\u062e\u0648", "\u0645\u06cc\u200c\u062e\u0648"),  # Persian
-        ("\u0915\u094d\u200d\u0937", "\u0915\u094d\u200d\u0937"),  # Hindi
-        ("⚠\ufe0f 👩\u200d👧", "⚠\ufe0f 👩\u200d👧"),
-        ("é e\u0301 ü 数学 x²\xa0½ 😀 $\\frac12$", "é e\u0301 ü 数学 x²\xa0½ 😀 $\\frac12$"),
-    ],
+@cases(
+    __file__,
+    "what_a_reader_would_not_see_is_spelled_out",
+    ("\udcff\ue000\U000f0000", "\\udcff\\ue000\\U000f0000"),
 )
 def test_what_a_reader_would_not_see_is_spelled_out(text, shown):
     assert clean(text) == shown

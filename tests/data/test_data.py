@@ -12,40 +12,11 @@ from data.gold import boxed, gold_answer
 from data.problems import load, overlaps, split_validation
 from data.sources import DataError
 from schema.recipe import load_recipe
+from tests.tables import cases
 from training.problem_sets import load_train, train_and_held_out
 
 
-@pytest.mark.parametrize(
-    ("text", "gold"),
-    [
-        ("48/2 = <<48/2=24>>24 clips.\n#### 72", "72"),
-        ("so many.\n#### 1,234", "1234"),
-        ("a debt.\n#### -5", "-5"),
-        ("a lot.\n#### 1,234,567", "1234567"),
-        ("nothing follows.\n####", None),
-        (r"We have $x = \boxed{\frac{1}{2}}$.", r"\frac{1}{2}"),
-        (r"First \boxed{1}, then \boxed{2}.", "2"),
-        (r"so $\boxed 2$.", "2"),
-        (r"$\boxed{31}$ or $\boxed{31_7}$", "31_7"),
-        (r"$\boxed{31}$ or $\boxed{32_7}$", "31, 32_7"),
-        (r"$\boxed{19:05}$ or $\boxed{7:05 \text{ p.m.}}$", r"7:05 \text{ p.m.}"),
-        (r"$\boxed{19:05}$ or $\boxed{7:05 \text{ a.m.}}$", r"19:05, 7:05 \text{ a.m.}"),
-        (r"$\boxed{x+2}$ or $\boxed{2+x}$", "2+x"),
-        (r"$g(x)=\boxed{x+2}$ or $g(x)=\boxed{-x-2}$", "x+2, -x-2"),
-        (r"$k = \boxed{4}$ and $k = \boxed{7}$ work", "4, 7"),
-        (r"$x = \boxed{4}$ and $y = \boxed{7}$", "7"),
-        (r"\(\boxed{4}\) and \(\boxed{7}\)", "4, 7"),
-        (r"is \fbox{7}", "7"),
-        (r"\boxed{\text{(\textbf{A})}}", r"\text{(\textbf{A})}"),
-        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
-        (r"\boxed{}", None),
-        (r"never closed \boxed{\frac{1}{2}", None),
-        ("42", "42"),
-        ("  ", None),
-        (None, None),
-        (float("nan"), None),
-    ],
-)
+@cases(__file__, "gold_answer")
 def test_gold_answer(text, gold):
     assert gold_answer(text) == gold
 
@@ -112,25 +83,10 @@ def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(file, tm
             load(name, "train", {}, str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "equation, answer, reasoning",
-    [
-        ("( 8.0 - 3.0 )", "5.0", "8 - 3 = 5"),
-        ("( ( 13.0 + 15.0 ) * 2.0 )", "56", "13 + 15 = 28\n28 * 2 = 56"),
-        ("( 35.0 + ( 35.0 - 4.0 ) )", "66", "35 - 4 = 31\n35 + 31 = 66"),
-        ("( 1.0 / 4.0 )", "0.25", "1 / 4 = 0.25"),
-        ("( 8.0 - 3.0 )", "6", None),  # it does not give the answer
-        ("8.0", "8", None),  # no step
-        ("( 1.0 / 3.0 )", "1", None),
-        ("( 1.0 / 0.0 )", "1", None),
-        ("( 9.0 ** 9.0 )", "1", None),
-        ("X = ( 8.0", "8", None),
-        (None, "8", None),
-        ("( 8.0 - 3.0 )", "five", None),
-        ("( 8.0 - 3.0 )", "1e999999999", None),
-        ("( '1e999999999' + 1 )", "8", None),
-        ("-" * 20_000 + "8", "8", None),
-    ],
+@cases(
+    __file__,
+    "an_equation_of_svamp_is_its_reasoning_where_it_gives_the_answer",
+    ("-" * 20_000 + "8", "8", None),
 )
 def test_an_equation_of_svamp_is_its_reasoning_where_it_gives_the_answer(
     equation, answer, reasoning, tmp_path
@@ -232,24 +188,14 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
     assert [row["solution"] for row in load(str(file), "test", {})[0]] == ["5"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("PAR1", "cannot be read"),  # as a parquet file begins
-        (
-            '{"problem": "2+3?", "reply": "5"}\n',
-            r"the columns problem, reply: .*\{problem: problem, answer: …, reasoning: …\}",
-        ),
-        ('{"problem": "2+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
-        ('{"problem": "2\\u2028+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
-        ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
-        ("", r"0 problems; it needs a row for each, with its answer \(docs/your-data.md\)"),
-        ('{"problem": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "is nested too deeply"),
-        (
-            '{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"),
-            "is not UTF-8 .*: save it in",
-        ),
-    ],
+@cases(
+    __file__,
+    "a_broken_file_of_the_users_own_is_named",
+    ('{"problem": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "is nested too deeply"),
+    (
+        '{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"),
+        "is not UTF-8 .*: save it in",
+    ),
 )
 def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
     file = tmp_path / f"mine.{'parquet' if content == 'PAR1' else 'jsonl'}"
@@ -258,15 +204,7 @@ def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
         load(str(file), "test", {})
 
 
-@pytest.mark.parametrize(
-    ("name", "columns", "message"),
-    [
-        ("gsm8k", {"question": ["x"], "reply": ["y"]}, "answer is needed"),
-        ("gsm8k", {"a": ["x"], "b": ["y"]}, "question, answer is needed"),
-        ("gsm8k", {"question": ["q"], "answer": ["none"]}, "nothing is left"),
-        ("math", {}, r"math-train\.parquet does not exist"),
-    ],
-)
+@cases(__file__, "what_is_wrong_with_the_folder_is_named")
 def test_what_is_wrong_with_the_folder_is_named(name, columns, message, tmp_path):
     if columns:
         pd.DataFrame(columns).to_parquet(tmp_path / f"{name}-train.parquet")
@@ -299,27 +237,7 @@ class Mute(Exception):
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("return [{'question': 'x', 'solution': 1}]", "problem missing"),
-        (
-            "raise SystemExit('bye')",
-            r"data set my_broken\.puzzles: .*my_broken\.py:2: SystemExit: bye",
-        ),
-        ("return [{3: 4}]", "a column is named by text, not by 3"),
-        (
-            "return [{'problem': 'x', 'solution': float('nan')}]",
-            "1 without a gold answer: row 1.*nothing is left",
-        ),
-        ("raise Mute()", r"my_broken\.py:2: Mute: it has no text"),
-        ("return [Mute()]", "a list of rows .*, not <Mute instance at"),
-        (
-            "return [{'problem': 'x', 'solution': Mute()}]",
-            r"row 1 cannot be read: .*my_broken\.py:\d+: ValueError: no",
-        ),
-    ],
-)
+@cases(__file__, "a_data_set_of_ones_own_that_fails_is_named")
 def test_a_data_set_of_ones_own_that_fails_is_named(body, message, own_file):
     own_file("my_broken.py", f"def puzzles(split):\n    {body}\n{MUTE}")
     with pytest.raises(DataError, match=message):
@@ -345,22 +263,9 @@ def rows(*problems):
     return [{"problem": problem} for problem in problems]
 
 
-@pytest.mark.parametrize(
-    ("train", "benchmark", "found"),
-    [
-        ("What is $2^3$?", "what is 2^{3}", True),  # the same words
-        ("What is 2 + 3?", "What is 23?", False),
-        ("What is 2 + 3?", "What is 2 + 3 + 4?", False),  # short: only as a whole
-        (f"In {LONG} How many?", f"{LONG} What colour?", True),  # over 13 words in common
-        (LONG, LONG.replace("four", "five"), False),  # at most 11 in a row
-        ("What is 12 − 5?", "What is 12 + 5?", False),
-        ("What is 12 − 5?", "what is $12-5$", True),
-        (f"{LONG} $x_1$", f"So {LONG.upper()} $x_{{1}}$", True),
-        ("Ｗhat is ２ + ３?", "What is 2 + 3?", True),
-    ],
-)
-def test_what_overlaps(train, benchmark, found):
-    assert bool(overlaps(rows(train), {"b": rows(benchmark)})) == found
+@cases(__file__, "what_overlaps")
+def test_what_overlaps(train, benchmark, expected):
+    assert bool(overlaps(rows(train), {"b": rows(benchmark)})) == expected
 
 
 def test_an_overlap_names_its_row_benchmark_and_words():

@@ -10,6 +10,7 @@ import pytest
 
 from data import imports
 from data.imports import named_function
+from tests.tables import cases
 
 FILE = """\
 from functools import partial
@@ -115,27 +116,7 @@ def test_the_environment_trusts_for_one_command(own, monkeypatch):
     assert "make trust FILE=jobs/three_here.py" in refused("three_here.f")
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("mine_here.nothing", "mine_here has no function nothing; it has "),
-        ("mine_here.other", "takes no `completions`"),
-        ("mine_here.Reward", "not a function written in mine_here"),
-        ("mine_here.bound", "not a function written in mine_here"),
-        ("mine_here.system", "not a function written in mine_here"),
-        ("mine_here.completions_dumps", "is not written in mine_here, but in json"),
-        ("mine_here._hidden", "do not begin with _"),
-        ("mine_here.reward.__globals__", "do not begin with _"),
-        ("os.system", "there is no os.py in this folder"),
-        ("sys.exit", "there is no sys.py in this folder"),
-        ("torch.hub.load", "there is no torch/hub.py in this folder"),
-        ("this.s", "there is no this.py in this folder"),
-        ("mine_here.sub.reward", "there is no mine_here/sub.py in this folder"),
-        (f"{'ä' * 150}.reward", "a dotted path is file.function"),
-        ("..reward", "a dotted path is file.function"),
-        ("a/b.reward", "a dotted path is file.function"),
-    ],
-)
+@cases(__file__, "what_may_not_be_named")
 def test_what_may_not_be_named(own, path, message):
     assert message in refused(path)
     assert "this" not in sys.modules
@@ -232,19 +213,7 @@ def test_a_name_that_cannot_be_shown_is_not_told_as_a_command(own):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("def reward(:\n", "broken_here.py:1: SyntaxError"),
-        ("\n\n1 / 0\n", "broken_here.py:3: ZeroDivisionError: division by zero"),
-        (
-            "import no_such_package\n",
-            "broken_here.py:1: ModuleNotFoundError: No module named 'no_such_package'",
-        ),
-        ("import json\njson.loads('{')\n", "broken_here.py:2: JSONDecodeError"),
-        ("import sys\nsys.exit('bye')\n", "broken_here.py:2: SystemExit: bye"),
-    ],
-)
+@cases(__file__, "a_file_that_fails_is_told_with_its_line")
 def test_a_file_that_fails_is_told_with_its_line(own, text, message):
     trusted("broken_here.py", text)
     assert message in refused("broken_here.reward")

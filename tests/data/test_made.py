@@ -10,6 +10,7 @@ from data.made import arithmetic, countdown, reached, worked, written
 from data.problems import judged_by, load, overlaps
 from data.sources import DataError
 from rewards.verifier import judge
+from tests.tables import cases
 
 ROW = {
     "problem": "Make 48 from 3, 4 and 9, each used once, with + - * / and brackets.",
@@ -36,18 +37,7 @@ def test_the_splits_are_apart_and_a_problem_never_changes_sides(made, few, many)
     assert made("train", **few) == made("train", **few)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"largest": 12},
-        {"numbers": 2},
-        {"numbers": 4, "rows": 300},
-        {"numbers": 4, "target": 24},
-        {"rows": 50},
-    ],
-    ids=str,
-)
+@cases(__file__, "problems_are_right_distinct_and_apart")
 def test_problems_are_right_distinct_and_apart(arguments):
     train, test = (countdown(split, **arguments) for split in ("train", "test"))
     rows = train + test
@@ -86,17 +76,7 @@ def test_the_worked_search_is_true_and_ends_in_the_solution():
     assert lengths == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize(
-    ("tree", "text", "steps"),
-    [
-        (7, "7", "7"),
-        (("*", ("-", 8, 5), 3), "(8-5)*3", "(8-5)*3=3*3=9"),
-        (("-", 8, ("-", 5, 3)), "8-(5-3)", "8-(5-3)=8-2=6"),
-        (("-", ("-", 8, 5), 3), "8-5-3", "8-5-3=3-3=0"),
-        (("/", ("*", 8, 3), ("/", 6, 2)), "8*3/(6/2)", "8*3/(6/2)=24/(6/2)=24/3=8"),
-        (("+", ("/", 8, 2), ("*", 3, 4)), "8/2+3*4", "8/2+3*4=4+3*4=4+12=16"),
-    ],
-)
+@cases(__file__, "expressions_are_written_with_the_brackets_they_need")
 def test_expressions_are_written_with_the_brackets_they_need(tree, text, steps):
     assert (written(tree), worked(tree)) == (text, steps)
 
@@ -124,15 +104,7 @@ def test_arguments_out_of_range(made, arguments, message):
         made("train", **arguments)
 
 
-@pytest.mark.parametrize(
-    ("check", "message"),
-    [
-        ('{"countdown": {"numbers": [3, 4, 9]', "it is not JSON"),
-        ('{"count": {"numbers": [3, 4, 9], "target": 48}}', "there is no kind 'count'"),
-        ({"countdown": {"numbers": [3, 4, 9], "target": 48}}, "it is not JSON text"),
-        ('{"countdown": {"numbers": ["3"], "target": 48}}', "countdown needs 1 to 10 `numbers`"),
-    ],
-)
+@cases(__file__, "a_wrong_check_of_the_users_own_is_named_with_its_row")
 def test_a_wrong_check_of_the_users_own_is_named_with_its_row(check, message, tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text(

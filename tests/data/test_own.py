@@ -15,6 +15,7 @@ from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, DataNotReached
 from schema.recipe import load_recipe
 from tests.support import ROOT
+from tests.tables import cases
 from tests.waits import run_command
 from training.problem_sets import load_train
 
@@ -28,123 +29,8 @@ GSM8K = "Two and three make <<2+3=5>>5.\n#### 5"
 BOX = r"We have $\boxed{5}$."
 
 
-@pytest.mark.parametrize(
-    ("row", "columns", "solution", "reasoning", "said"),
-    [
-        ({"problem": "2+3?", "answer": "5"}, None, "5", None, ""),
-        (
-            {"Question": "2+3?", "ground_truth": "5"},
-            None,
-            "5",
-            None,
-            " (Question → problem, ground_truth → answer)",
-        ),
-        (
-            {"prompt": "2+3?", "solution": "5"},
-            None,
-            "5",
-            None,
-            " (prompt → problem, solution → answer)",
-        ),
-        (
-            {"question": "2+3?", "prompt": "?", "answer": "5"},
-            None,
-            "5",
-            None,
-            " (question → problem, without prompt,",
-        ),
-        ({"prompt": CHAT, "answer": "5"}, None, "5", None, " (prompt → problem)"),
-        (
-            {"prompt": CHAT, "answer": "5", "completion": "x"},
-            None,
-            "5",
-            None,
-            "without completion, which the trainer",
-        ),
-        (
-            {"instruction": "2+3?", "output": "5"},
-            None,
-            "5",
-            None,
-            " (instruction → problem, output → answer)",
-        ),
-        ({"query": "2+3?", "label": 5}, None, "5", None, " (query → problem, label → answer)"),
-        (
-            {"problem": "2+3?", "answer": "5", "rationale": "so"},
-            None,
-            "5",
-            "so",
-            " (rationale → reasoning)",
-        ),
-        (
-            {"problem": "2+3?", "answer": "5", "solution": "so"},
-            None,
-            "5",
-            "so",
-            " (solution → reasoning)",
-        ),
-        (
-            {"problem": "2+3?", "answer": "5", "solution": "5"},
-            None,
-            "5",
-            None,
-            "reasoning",
-        ),  # nothing is worked out there
-        (
-            {"problem": "2+3?", "solution": ["so"], "gold": "5"},
-            None,
-            "5",
-            "so",
-            " (gold → answer, solution → reasoning)",
-        ),
-        (
-            {"problem": "2+3?", "final_answer": "5", "answer": "It is 5."},
-            None,
-            "5",
-            None,
-            " (final_answer → answer)",
-        ),
-        ({"problem": "2+3?", "final_answer": ["5"]}, None, "5", None, " (final_answer → answer)"),
-        (
-            {"question": "2+3?", "answer": GSM8K},
-            None,
-            "5",
-            "Two and three make 5.",
-            " (question → problem, worked solutions in answer → reasoning)",
-        ),
-        (
-            {"question": "2+3?", "answer": GSM8K, "cot": "so"},
-            None,
-            "5",
-            "so",
-            " (question → problem, cot → reasoning)",
-        ),
-        (
-            {"problem": "2+3?", "solution": BOX},
-            None,
-            "5",
-            BOX,
-            "worked solutions in solution → reasoning",
-        ),
-        ({"problem": "2+3?", "answer": r"$\boxed{5}$"}, None, "5", None, ""),
-        (
-            {"q": "2+3?", "a": "5", "why": "so", "answer": "6"},
-            {"problem": "q", "answer": "a", "reasoning": "why"},
-            "5",
-            "so",
-            " (q → problem, a → answer, why → reasoning)",
-        ),
-        (
-            {"q": "2+3?", "answer": "5"},
-            {"problem": "q"},
-            "5",
-            None,
-            " (q → problem)",
-        ),  # the others are guessed
-        ({"problem": "2+3?", "a": "5"}, {"solution": "a"}, "5", None, " (a → answer)"),
-    ],
-)
-def test_columns_of_any_names(row, columns, solution, reasoning, said, tmp_path):
+@cases(__file__, "columns_of_any_names")
+def test_columns_of_any_names(row, columns, solution, reasoning, message, tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text(json.dumps(row) + "\n")
     (found,), report = load(str(file), "train", {"columns": columns} if columns else {})
@@ -153,7 +39,7 @@ def test_columns_of_any_names(row, columns, solution, reasoning, said, tmp_path)
         solution,
         reasoning,
     )
-    assert said in report.partition("1 problems")[2] and bool(said) == report.endswith(")")
+    assert message in report.partition("1 problems")[2] and bool(message) == report.endswith(")")
     given = for_rewards(found)
     gold = next(
         row[each]
@@ -166,29 +52,7 @@ def test_columns_of_any_names(row, columns, solution, reasoning, said, tmp_path)
     assert {key: given[key] for key in others} == {key: row[key] for key in others}
 
 
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("mine.csv", 'question,answer,hint\n"2+3,\n or?",5,h\n'),
-        (
-            "mine.csv",
-            '\ufeffquestion;answer;hint\n"2+3,\n or?";5;h\n',
-        ),  # as spreadsheets write it in Europe
-        ("mine.json", '[{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}]'),
-        ("mine.json", '{"data": [{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}]}'),
-        ("mine.json", '{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}\n' * 2),
-        (
-            "mine",
-            {
-                "data/train-00000-of-00001.parquet": "5",
-                "data/test-00000-of-00001.parquet": "6",
-                "README.md": "",
-            },
-        ),
-        ("mine", {"train.jsonl": "5", "test.jsonl": "6", "dataset_infos.json": ""}),
-        ("mine", {"all.csv": "5"}),
-    ],
-)
+@cases(__file__, "files_and_folders")
 def test_files_and_folders(file, content, tmp_path):
     for name, gold in content.items() if isinstance(content, dict) else ():
         (path := tmp_path / file / name).parent.mkdir(parents=True, exist_ok=True)
@@ -207,53 +71,16 @@ def test_files_and_folders(file, content, tmp_path):
         assert load(str(tmp_path / file), "train", {"split": "test"})[0][0]["solution"] == "6"
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "columns", "message"),
-    [
-        ("mine.csv", "problem,answer\n2+3?,5,6\n", None, "line 2 has more cells"),
-        ("mine.csv", 'problem,answer\n"2+3?,5\n', None, "cannot be read: unexpected end of data"),
-        (
-            "mine.csv",
-            "problem,answer\n,\n",
-            None,
-            "1 dropped .1 without a problem: row 1.; nothing is left",
-        ),
-        ("mine.json", '[{"problem": "2+3?"', None, "line 1 is not JSON"),
-        ("mine.json", "[5]", None, "row 1 is '5', not an object"),
-        (
-            "mine.json",
-            '{"problem": {"0": "2+3?"}, "answer": {"0": "5"}}',
-            None,
-            "columns, not rows",
-        ),
-        ("mine.json", '{"problem": ["2+3?"], "answer": ["5"]}', None, "columns, not rows"),
-        (
-            "mine.csv",
-            ",".join(f"c{each}" for each in range(900)) + "\n1\n",
-            None,
-            "c18, c19, …: say which",
-        ),
-        ("mine.json", "[" * 100_000, None, "is nested too deeply"),
-        (
-            "mine.csv",
-            "a,b\n1,2\n",
-            None,
-            r"has the columns a, b: say .* \{problem: …, answer: …, reasoning: …\}\}",
-        ),
-        (
-            "mine.csv",
-            "instruction,input,output\nAdd up,3 and 4,7\n",
-            None,
-            r"\{problem: …, answer: output",
-        ),  # Alpaca's
-        ("mine.csv", "q,a\n1,2\n", {"problem": "k"}, "has no column 'k', but q, a"),
-        (
-            "validation.csv",
-            "q,a\n1,2\n",
-            "folder",
-            "no file of the split 'train', but other.csv, validation.csv: set",
-        ),
-    ],
+@cases(
+    __file__,
+    "what_is_wrong_with_a_file_is_named",
+    (
+        "mine.csv",
+        ",".join(f"c{each}" for each in range(900)) + "\n1\n",
+        None,
+        "c18, c19, …: say which",
+    ),
+    ("mine.json", "[" * 100_000, None, "is nested too deeply"),
 )
 def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp_path):
     (tmp_path / file).write_text(content)

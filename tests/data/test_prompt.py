@@ -9,6 +9,7 @@ from data import prompt
 from schema.recipe import load_recipe
 from stages.sft import tokenised
 from tests.support import ROOT, TEMPLATES
+from tests.tables import cases
 from training.model import load_tokenizer
 from training.opening import with_arguments
 from training.tiny_models import built_model
@@ -99,41 +100,7 @@ SMOLLM3 = (
 )
 
 
-@pytest.mark.parametrize(
-    ("template", "arguments", "tail", "end", "opened", "dated"),
-    [
-        ("qwen3", {}, QWEN, "<|im_end|>", False, False),
-        ("qwen3", {"enable_thinking": True}, QWEN, "<|im_end|>", False, False),
-        (
-            "qwen3",
-            {"enable_thinking": False},
-            QWEN + "<think>\n\n</think>\n\n",
-            "<|im_end|>",
-            False,
-            False,
-        ),
-        ("qwen3_instruct_2507", {}, QWEN, "<|im_end|>", False, False),
-        ("qwen3_5_think", {}, QWEN + "<think>\n", "<|im_end|>", True, False),
-        ("llama3_2", {}, "assistant<|end_header_id|>\n\n", "<|eot_id|>", False, True),
-        (
-            "llama3_2",
-            {"date_string": "26 Jul 2024"},
-            "assistant<|end_header_id|>\n\n",
-            "<|eot_id|>",
-            False,
-            False,
-        ),
-        (
-            "deepseek_r1_distill",
-            {},
-            R1("Assistant") + "<think>\n",
-            R1("end▁of▁sentence"),
-            True,
-            False,
-        ),
-        (SMOLLM3, {}, "<|im_start|>?<|im_end|>", "<|im_end|>", False, True),
-    ],
-)
+@cases(__file__, "the_templates_of_known_models")
 def test_the_templates_of_known_models(template, arguments, tail, end, opened, dated, tiny_qwen2):
     """Where a completion starts, and what ends it."""
     tokenizer, file = (

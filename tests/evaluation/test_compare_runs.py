@@ -12,6 +12,7 @@ from runs.folder import read_run
 from stages import compare
 from tests.evaluation.test_report import answers
 from tests.support import refused
+from tests.tables import cases
 from tests.viewer import made
 
 STEPS, AT_ONCE = 4, 24  # of a run that is made
@@ -157,20 +158,7 @@ def test_what_is_not_the_same_question_is_not_compared(why, tmp_path):
     assert "not compared: " in last and why in last
 
 
-@pytest.mark.parametrize(
-    ("grpo", "step", "expected"),
-    [
-        ({}, 4, 4 * AT_ONCE),
-        ({"num_iterations": 2}, 4, 2 * AT_ONCE),
-        ({"num_iterations": 2}, 3, 2 * AT_ONCE),
-        ({"gradient_accumulation_steps": 2}, 4, 4 * 2 * AT_ONCE),
-        ({"steps_per_generation": 4}, 6, 2 * 4 * AT_ONCE),
-        ({"steps_per_generation": 2, "gradient_accumulation_steps": 4}, 3, 6 * 2 * AT_ONCE),
-        ({"generation_batch_size": 48}, 4, 2 * 48),
-        ({"num_iterations": 0}, 4, None),  # which no run writes
-        ({"num_iterations": "two"}, 4, None),
-    ],
-)
+@cases(__file__, "completions_are_counted")
 def test_completions_are_counted(grpo, step, expected, tmp_path):
     folder = run(tmp_path / "a", **grpo) / "grpo"
     assert read_run(folder).completions_until(step) == expected

@@ -16,70 +16,14 @@ from schema.names import benchmark_labels, samplings
 from schema.recipe import RecipeError, load_recipe
 from schema.sections import Sampling
 from tests.support import write_lines
+from tests.tables import cases
 from training import vllm_server
 from training.model import load_tokenizer
 
 TINY = "recipes/tiny-arithmetic.yaml"
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("evaluate.engine=vlm", "'vlm' is not one of transformers, vllm"),
-        (
-            "evaluate.samples=4",
-            "4 greedy answers to a problem would all be the same; set evaluate.temperature",
-        ),
-        ("evaluate.temperature=-1", "expected a number from 0 to 100, got -1"),
-        ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k'; did you mean gsm8k?"),
-        ("evaluate.benchmarks=[no/such.jsonl]", "data set 'no/such.jsonl': there is no such file"),
-        ("evaluate.benchmarks=[./mine.json]", "there is no such file"),
-        ("evaluate.benchmarks=[arithmetic, arithmetic]", "arithmetic is named 2 times"),
-        ("evaluate.benchmarks=[arithmetic: 3]", "expected arguments such as {digits: 2}, got 3"),
-        (
-            "evaluate.batch_size=0",
-            "evaluate.batch_size: expected a whole number from 1 to 65,536, got 0",
-        ),
-        ("evaluate.top_p=2", "evaluate.top_p: expected a number above 0 and at most 1, got 2"),
-        (
-            "evaluate.benchmarks=[arithmetic: {samples: 0}]",
-            "arithmetic: samples: expected a whole number from 1 to 10,0",
-        ),
-        (
-            "evaluate.benchmarks=[arithmetic: {temperature: -1}]",
-            "temperature: expected a number from 0 to 100, got -1",
-        ),
-        (
-            "evaluate.benchmarks=[arithmetic: {top_p: 2}]",
-            "top_p: expected a number above 0 and at most 1, got 2",
-        ),
-        (
-            "evaluate.benchmarks=[arithmetic: {limit: 0}]",
-            "arithmetic: limit: expected a whole number from 1 up, got 0",
-        ),
-        (
-            "evaluate.benchmarks=[arithmetic: {samples: 4}]",
-            "arithmetic: samples: 4 greedy answers to a problem would",
-        ),
-        (
-            "evaluate.benchmarks=[arithmetic: {top_p: 0.9}]",
-            "arithmetic: top_p: greedy answers do not read it; set temp",
-        ),
-        (
-            "evaluate.benchmarks=[arithmetic: {sampels: 4}]",
-            "unknown argument 'sampels'; did you mean samples?",
-        ),
-        (
-            "evaluate.benchmarks=[arithmetic: {samples: }]",
-            "arithmetic: samples: expected a whole number",
-        ),
-        (
-            "data.train=[arithmetic: {samples: 4}]",
-            "arithmetic: 'samples' is for evaluate.benchmarks",
-        ),
-        ("evaluate.limit=-5", "evaluate.limit: expected a whole number from 1 up, got -5"),
-    ],
-)
+@cases(__file__, "a_wrong_value_is_a_fault_of_the_recipe")
 def test_a_wrong_value_is_a_fault_of_the_recipe(override, message):
     with pytest.raises(RecipeError) as fault:
         load_recipe(TINY, [override], check=())
@@ -206,16 +150,7 @@ def test_vllm_for_gpus_without_a_gpu(monkeypatch):
     refused("this vllm needs a GPU, and there is none", "evaluate.engine=vllm")
 
 
-@pytest.mark.parametrize(
-    ("gpu", "bfloat16", "overrides", "computes_in"),
-    [
-        (True, True, ["model.dtype=float32"], "bfloat16"),
-        (True, True, ["model.dtype=float32", "grpo.bf16=false"], "float32"),
-        (True, True, ["model.dtype=float16", "adapter.r=8"], "float16"),
-        (True, False, ["model.dtype=float32"], "float32"),
-        (False, True, ["model.dtype=float32"], "float32"),
-    ],
-)
+@cases(__file__, "vllm_computes_in_what_training_computes_in")
 def test_vllm_computes_in_what_training_computes_in(
     gpu, bfloat16, overrides, computes_in, monkeypatch
 ):

@@ -14,6 +14,7 @@ from console.faults import RecipeError
 from evaluation import explain
 from schema.recipe import load_recipe
 from tests.support import run_stage
+from tests.tables import cases
 from training.step_rewards import normalise, spread
 from training.tiny_models import built_model
 
@@ -44,22 +45,7 @@ def logged(model, prompt: list[int], ids: list[int], temperature: float) -> torc
     return torch.log_softmax(logits, -1).gather(1, torch.tensor(ids)[:, None])[:, 0]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"loss_type": "dapo"},
-        {"loss_type": "dapo", "beta": 0.04},
-        {"loss_type": "grpo", "beta": 0.04, "epsilon_high": 0.28, "temperature": 0.7},
-        {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False},
-        {"loss_type": "grpo", "importance_sampling_level": "sequence"},
-        {"loss_type": "dapo", "beta": 0.04, "of_steps": True},
-        {"loss_type": "cispo", "epsilon_high": 1.1, "of_steps": True},
-        {"loss_type": "bnpo", "epsilon": 0.05},
-        {"loss_type": "dr_grpo", "beta": 0.1},
-        {"loss_type": "cispo", "epsilon_high": 1.1},
-    ],
-    ids=lambda options: " ".join(f"{key}={value}" for key, value in options.items()),
-)
+@cases(__file__, "the_tokens_add_up_to_trls_loss")
 def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     tokenizer, new, old, reference = models
     options = dict(options)

@@ -1,13 +1,12 @@
 """Which completions a warm start of the model's own making learns from, and what the model is
 asked."""
 
-import pytest
-
 from data import prompt
 from evaluation import own_solutions
 from evaluation.answers import judged
 from schema.recipe import load_recipe
 from schema.sections import OwnSolutions
+from tests.tables import cases
 from training.model import load_tokenizer
 from training.problem_sets import load_train
 
@@ -20,35 +19,10 @@ def completion(response: str, truncated: bool) -> dict:
     return {"id": 0, "sample": 0, **judgement, "tokens": 9, "truncated": truncated}
 
 
-@pytest.mark.parametrize(
-    ("response", "truncated", "solution"),
-    [
-        ("<think>1+1=2</think><answer>2</answer>", False, ("1+1=2", "2")),
-        ("\n<think>\n1+1=2\n</think>\n\n<answer> 2 </answer>\n", False, ("\n1+1=2\n", "2")),
-        (
-            "<think>so</think><answer>2.0</answer>",
-            False,
-            ("so", "2.0"),
-        ),  # equal, spelled in its own way
-        ("<think>1+1=2</think><answer>2</answer>", True, None),
-        ("<think>1+1=3</think><answer>3</answer>", False, None),
-        # Right, and not in the form: all of it is the reasoning.
-        ("1+1=2. The answer is 2.", False, ("1+1=2. The answer is 2.", "2")),
-        (r"1+1=2, so \boxed{2}.", False, (r"1+1=2, so \boxed{2}.", "2")),
-        ("<think>1+1=2</think> The answer is 2.", False, ("1+1=2 The answer is 2.", "2")),
-        ("1+1=2 <answer>2</answer>", False, ("1+1=2 2", "2")),
-        ("1+1=2. The answer is 2.", True, None),
-        ("1+1=3. The answer is 3.", False, None),
-        ("<think>1+1=2, so the answer is 2.", False, None),  # the thought is not closed
-        ("", False, None),
-        # Nothing that the rewards would not pay in tags, and no answer without reasoning.
-        ("<Think>1+1=2</Think> <answer>2</answer>", False, None),
-        ("2", False, None),
-    ],
-)
+@cases(__file__, "a_solution_is_right_and_ended_by_itself_in_whatever_form")
 def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
     found = own_solutions.accept([completion(response, truncated)], [ROW])
-    assert [(each["reasoning"], each["answer"]) for each in found] == (
+    assert [[each["reasoning"], each["answer"]] for each in found] == (
         [solution] if solution else []
     )
 

@@ -14,6 +14,7 @@ from evaluation.statistics import all_alike
 from schema.recipe import load_recipe
 from schema.sections import Sampling
 from tests.support import write_lines
+from tests.tables import cases
 from training.model import load_model, load_tokenizer
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -74,21 +75,10 @@ def test_a_histogram_of_many_samples_has_ten_rows():
     assert [count for _, count in bins] == [2, 1, 0, 0, 0, 0, 0, 0, 0, 2]
 
 
-@pytest.mark.parametrize(
-    ("right", "said"),
-    [
-        ([0] * 20 + [1], "nearly every completion is wrong: train a longer warm start"),
-        ([8] * 20 + [7], "nearly every completion is right: take harder problems"),
-        (
-            [0] * 8 + [8] * 8 + [4] * 4,
-            "80% of groups of 8 would have no signal: data.pass_rate: [0.125, 0.875] leaves the 4 ",
-        ),
-        ([4] * 20, None),
-    ],
-)
-def test_advice(right, said):
+@cases(__file__, "advice")
+def test_advice(right, message):
     told = probe.change_before_grpo(probe.summary(right, n=8, group=8), right)
-    assert told == said if said is None else told.startswith(said)
+    assert told == message if message is None else told.startswith(message)
 
 
 @pytest.mark.parametrize("n", range(2, 40))

@@ -8,6 +8,7 @@ import pytest
 from evaluation.report import gain_lines, write
 from tests.console.test_terminal import MARKDOWN, kinds
 from tests.support import refused, run_stage, write_lines
+from tests.tables import cases
 
 
 def answers(folder, label, right, samples=1, lenient=None, tokens=10, **terms):
@@ -55,37 +56,13 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    "right, said",
-    [
-        (
-            (20, 8),
-            (
-                "- grpo is worse than base: read what it lost (`make view`). Are its answers cut"
-                " off, or wrong ones paid "
-            ),
-        ),
-        (
-            (40, 20, 90),
-            (
-                "- sft is worse than base: read what it lost (`make view`). Are its answers cut"
-                " off? Else take a lower "
-            ),
-        ),
-        (
-            (40, 37, 34),
-            "- grpo is worse than base: ",
-        ),  # in two steps, neither of which is significant
-        ((8, 20), None),
-        ((20, 18), None),
-    ],
-)
-def test_a_stage_that_made_it_worse_is_named_with_what_to_look_at(tmp_path, right, said):
+@cases(__file__, "a_stage_that_made_it_worse_is_named_with_what_to_look_at")
+def test_a_stage_that_made_it_worse_is_named_with_what_to_look_at(tmp_path, right, message):
     labels = ["base", *["sft"][: len(right) - 2], "grpo"]
     for label, each in zip(labels, right, strict=True):
         answers(tmp_path, label, [i < each for i in range(100)])
     told = [line for line in write(tmp_path, labels).split("\n") if "worse" in line]
-    assert len(told) == bool(said) and all(line.startswith(said) for line in told)
+    assert len(told) == bool(message) and all(line.startswith(message) for line in told)
 
 
 def test_models_are_compared_on_the_problems_all_have_answered(tmp_path):

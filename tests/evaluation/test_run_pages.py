@@ -18,6 +18,7 @@ from runs.folder import Run, weights_hash
 from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
 from tests.support import ROOT, run_stage, write_lines
+from tests.tables import cases
 from tests.waits import start_command
 
 RECIPE = """seed: 42
@@ -337,44 +338,11 @@ def test_a_text_cannot_break_out(run):
     compile(code, "card", "exec")
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("recipe.yaml", "- a\n"),
-        ("recipe.yaml", "a: &x [*x]"),
-        ("recipe.yaml", "model: 1\ndata: [x]\ngrpo: null\nprompt: x\nrewards: {a: 1}"),
-        (
-            "recipe.yaml",
-            "data: {train: [1, {}, [x], {a: 1}]}\nmodel: {name_or_path: 1, build: [x]}",
-        ),
-        ("summary.json", "[]"),
-        (
-            "summary.json",
-            '{"steps": "x", "seconds": NaN, "time": {"sampling": {"share": "x"}, "update": 3}}',
-        ),
-        (
-            "summary.json",
-            '{"steps": 1e400, "best_accuracy": true, "best_checkpoint": 3, "stopped": []}',
-        ),
-        ("recipe.yaml", f"grpo: {{max_steps: {10**400}}}"),
-        ("recipe.yaml", f"seed: 0x{'f' * 5000}"),
-        (
-            "metrics.jsonl",
-            f'{{"step": 1, "reward": {10**400}}}\n{{"step": 2, "reward": 1, "seconds/rest": null}}',
-        ),
-        ("versions.json", '{"hardware": 3, "local": 3, "packages": [], "revisions": 3}'),
-        ("versions.json", "{" * 100_000),
-        ("data.json", f'{{"problems": {10**400}}}'),
-        ("data.json", '{"problems": "x"}'),
-        (
-            "metrics.jsonl",
-            '[]\n{"step": true}\n{"step": 1, "reward": 1e999, "kl": [], "eval_right": "x"}\n{"st',
-        ),
-        ("metrics.jsonl", '{"step": 1, "reward": 1e308}\n{"step": 9e99, "reward": 1}'),
-        ("metrics.jsonl", ""),
-        ("completions/completions_00010.parquet", "torn"),
-        ("completions/completions_x.parquet", "torn"),
-    ],
+@cases(
+    __file__,
+    "files_that_no_run_wrote_are_a_message_or_are_left_out",
+    ("recipe.yaml", f"seed: 0x{'f' * 5000}"),
+    ("versions.json", "{" * 100_000),
 )
 def test_files_that_no_run_wrote_are_a_message_or_are_left_out(name, content, run, request):
     if name != "metrics.jsonl":
@@ -422,16 +390,10 @@ def of(folder, **recipe) -> Run:
 
 
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
-@pytest.mark.parametrize(
-    ("summary", "counts"),
-    [
-        (json.dumps({"own_solutions": OWN}), TOLD),
-        (json.dumps({"own_solutions": OWN | {"kept": "many"}}), ""),
-        (json.dumps({"own_solutions": [1]}), ""),
-        ("{}", ""),
-        ("{" * 100_000, ""),
-        (None, ""),
-    ],
+@cases(
+    __file__,
+    "a_warm_start_of_the_models_own_solutions_is_told_with_its_counts",
+    ("{" * 100_000, ""),
 )
 def test_a_warm_start_of_the_models_own_solutions_is_told_with_its_counts(
     summary, counts, stage, tmp_path

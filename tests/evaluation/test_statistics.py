@@ -17,6 +17,7 @@ from evaluation.statistics import (
     verdict,
     wilson,
 )
+from tests.tables import cases
 
 
 def test_wilson_is_the_formula_of_1927():
@@ -77,22 +78,7 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_answer(n, right, k):
     assert pass_at_k(n, right, k) == pytest.approx(sum(map(any, draws)) / len(draws))
 
 
-@pytest.mark.parametrize(
-    ("answers", "right", "expected"),
-    [
-        (["5", "5", "6"], [True, True, False], 1.0),
-        (
-            ["1/2", "0.5", "6", "6"],
-            [True, True, False, False],
-            0.5,
-        ),  # one answer, however it is spelled; a draw
-        (["5", "6", "6"], [True, False, False], 0.0),
-        (["5", None, None], [True, False, False], 1.0),  # no answer is no vote
-        ([None, None], [False, False], 0.0),
-        (["5", "6", "7"], [True, False, False], pytest.approx(1 / 3)),
-        (["x = 6", "x=6", "5"], [False, False, True], 0.0),
-    ],
-)
+@cases(__file__, "the_majority", (["5", "6", "7"], [True, False, False], pytest.approx(1 / 3)))
 def test_the_majority(answers, right, expected):
     assert majority(answers, right) == expected
 

@@ -11,6 +11,7 @@ from machine import fit, hardware
 from schema import configs
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
+from tests.tables import cases
 from training import memory, run_folder
 from training.run_folder import conflict
 
@@ -85,34 +86,14 @@ def test_the_driver_is_for_the_cuda_that_is_locked():
     assert f"\ncuda-toolkit=={hardware.CUDA}.0." in (ROOT / "requirements.lock").read_text()
 
 
-@pytest.mark.parametrize(
-    ("libc", "machine", "parts", "said"),
-    [
-        ("glibc 2.36", "x86_64", ["dev", "vllm"], None),
-        ("glibc 2.28", "x86_64", ["dev"], None),
-        (
-            "glibc 2.28",
-            "x86_64",
-            ["dev", "vllm"],
-            "vLLM needs glibc 2.31, and this system has 2.28",
-        ),
-        (
-            "glibc 2.31",
-            "aarch64",
-            ["dev", "vllm"],
-            "vLLM needs glibc 2.34, and this system has 2.31",
-        ),
-        ("glibc 2.17", "x86_64", ["dev"], "torch needs glibc 2.28, and this system has 2.17"),
-        (" ", "arm64", ["dev"], None),  # a Mac
-    ],
-)
+@cases(__file__, "a_c_library_without_wheels_is_told_before_anything_is_downloaded")
 def test_a_c_library_without_wheels_is_told_before_anything_is_downloaded(
-    libc, machine, parts, said, monkeypatch
+    libc, machine, parts, message, monkeypatch
 ):
     monkeypatch.setattr(hardware.platform, "libc_ver", lambda: tuple(libc.split(" ")))
     monkeypatch.setattr(hardware.platform, "machine", lambda: machine)
     found = hardware.old_glibc(parts)
-    assert found is None if said is None else said in found
+    assert found is None if message is None else message in found
 
 
 @pytest.mark.parametrize(
@@ -137,17 +118,7 @@ def test_the_driver_is_read(tmp_path, monkeypatch):
     assert hardware.driver() == "570.86.15"
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "dtype", "has"),
-    [
-        ({"avx512_bf16": True}, "bfloat16", True),
-        ({"amx_bf16": True}, "bfloat16", True),
-        ({"bf16": True}, "bfloat16", True),  # Arm
-        ({"avx512_f": True, "avx2": True}, "bfloat16", False),
-        ({"avx512_bf16": True}, "float16", False),
-        ({}, "float32", True),
-    ],
-)
+@cases(__file__, "the_arithmetic_of_a_cpu")
 def test_the_arithmetic_of_a_cpu(capabilities, dtype, has, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
@@ -292,52 +263,13 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch):
     assert versions["hardware"] == [hardware.device()] and versions["threads"] == 3
 
 
-@pytest.mark.parametrize(
-    "gpus, visible, launched, said",
-    [
-        (
-            0,
-            None,
-            {"num_processes": 8, "asked": True},
-            "8 processes want a GPU each, and this machine has none: leave",
-        ),
-        (
-            0,
-            "-1",
-            {"num_processes": 8},
-            "CUDA_VISIBLE_DEVICES=-1 leaves none: leave ACCELERATE out",
-        ),
-        (0, "-1", {"num_processes": 2, "asked": True}, None),
-        (0, None, {"num_processes": 1}, None),
-        (8, None, {"num_processes": 8}, None),
-        (2, None, {"num_processes": 8}, "this machine has 2: PROCESSES=2"),
-        (8, "0,1", {"num_processes": 4}, "CUDA_VISIBLE_DEVICES=0,1 leaves 2: PROCESSES=2"),
-        (8, "-1", {"num_processes": 9}, "take ACCELERATE=cpu2"),
-        (8, None, {"num_processes": 16, "num_machines": 2}, None),
-        (4, None, {"num_processes": 16, "num_machines": 2}, "this machine has 4: PROCESSES=8"),
-        (
-            0,
-            None,
-            {"num_processes": 3, "num_machines": 2},
-            "PROCESSES=3: 2 machines cannot share so many",
-        ),
-        (1, None, {"num_processes": 2, "use_cpu": True}, None),
-        (
-            0,
-            None,
-            {"num_processes": 2, "distributed_type": "NO"},
-            "PROCESSES=2: this launcher starts one, whatever",
-        ),
-        (0, None, {"num_processes": 1, "distributed_type": "NO"}, None),
-        (2, None, {"num_processes": 2, "distributed_type": "MULTI_GPU"}, None),
-    ],
-)
+@cases(__file__, "processes_that_the_machines_cannot_have_are_refused")
 def test_processes_that_the_machines_cannot_have_are_refused(
-    gpus, visible, launched, said, monkeypatch
+    gpus, visible, launched, message, monkeypatch
 ):
     monkeypatch.setattr(hardware, "nvidia_gpus", lambda: list(range(gpus)))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     found = hardware.wrong_count(launched)
-    assert found is None if said is None else said in found
+    assert found is None if message is None else message in found

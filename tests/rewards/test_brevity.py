@@ -3,27 +3,12 @@ import pytest
 from console.faults import RecipeError
 from rewards import brevity, correct_answer
 from schema.recipe import load_recipe
+from tests.tables import cases
 
 RIGHT, WRONG = "<think>2+3=5</think><answer>5</answer>", "<think>2+3=6</think><answer>6</answer>"
 
 
-@pytest.mark.parametrize(
-    ("text", "gold", "tokens", "reward"),
-    [
-        (RIGHT, "5", 0, 1.0),
-        (RIGHT, "5", 16, 0.75),
-        (RIGHT, "5", 48, 0.25),
-        (RIGHT, "5", 64, 0.0),
-        (RIGHT, "5", 6400, 0.0),
-        # A wrong answer earns nothing by being short.
-        (WRONG, "5", 16, 0.0),
-        ("<answer>6</answer>", "5", 1, 0.0),
-        ("", "5", 0, 0.0),
-        ("<answer>5 or 6</answer>", "5", 3, 0.0),
-        # Nothing to judge by.
-        (RIGHT, "\\boxed{}", 16, None),
-    ],
-)
+@cases(__file__, "the_share_of_the_limit_that_a_right_answer_leaves")
 def test_the_share_of_the_limit_that_a_right_answer_leaves(text, gold, tokens, reward):
     assert brevity([text], completion_ids=[[0] * tokens], solution=[gold], longest=64) == [reward]
 

@@ -7,9 +7,11 @@ import pytest
 
 from rewards import correct_answer
 from tests.support import ROOT
+from tests.tables import cases
 from tests.waits import run_command
 
 GSM8K = "She sells 16 - 3 - 4 = <<16-3-4=9>>9 eggs.\nShe makes 9 * 2 = $<<9*2=18>>18.\n#### 18"
+
 MATH = r"The sum is $\frac{1}{4}+\frac{1}{2}=\boxed{\frac{3}{4}}$."
 
 
@@ -90,15 +92,7 @@ def test_trl_still_passes_what_the_reward_takes():
     assert list(inspect.signature(trainer._log_metric).parameters) == ["self", "name", "value"]
 
 
-@pytest.mark.parametrize(
-    ("prompts", "columns"),
-    [
-        ([[{"role": "user", "content": "Simplify 6/8."}]], {}),
-        (["Simplify 6/8."], {}),
-        (None, {"problem": ["Simplify 6/8."]}),
-        ([[{"role": "user", "content": "Solve: …"}]], {"problem": ["Simplify 6/8."]}),
-    ],
-)
+@cases(__file__, "the_question_comes_from_the_problem_column_or_the_prompt")
 def test_the_question_comes_from_the_problem_column_or_the_prompt(prompts, columns):
     assert correct_answer([r"\boxed{6/8}"], ["3/4"], prompts, **columns) == [0.0]
     assert correct_answer([r"\boxed{6/8}"], ["3/4"]) == [1.0]
@@ -113,20 +107,7 @@ def test_the_last_user_message_is_the_question():
     assert correct_answer([r"\boxed{6/8}"], ["3/4"], [prompt]) == [1.0]
 
 
-STRICT = [
-    ("<think>t</think><answer>5</answer>", 1.0, 1.0),
-    ("<think>t</think><answer>5</answer> and more", 1.0, 1.0),
-    (r"<think>t</think><answer>\boxed{5}</answer>", 1.0, 1.0),
-    ("<think>t</think><answer>5", 0.0, 1.0),
-    (r"<think>t</think> \boxed{5}", 0.0, 1.0),
-    (r"\boxed{5}", 0.0, 1.0),
-    ("5", 0.0, 1.0),
-    ("The answer is 5.", 0.0, 1.0),
-    ("<think>t</think><answer>6</answer>", 0.0, 0.0),
-]
-
-
-@pytest.mark.parametrize(("completion", "strict", "lenient"), STRICT)
+@cases(__file__, "strict_takes_only_the_answer_block")
 def test_strict_takes_only_the_answer_block(completion, strict, lenient):
     assert correct_answer([completion], ["5"], strict=True) == [strict]
     assert correct_answer([completion], ["5"]) == [lenient]

@@ -6,86 +6,21 @@ from rewards import format_tags, tag_count
 from tests.support import far_below_quadratic
 
 # (completion, format_tags, tag_count)
-FORMS = [
-    ("<think>2+2 is 4</think><answer>4</answer>", 1.0, 1.0),
-    ("<think>\n2+2 is 4\n</think>\n\n<answer>\n4\n</answer>\n", 1.0, 1.0),
-    ("  \n<think>a</think> \t<answer>4</answer>  ", 1.0, 1.0),
-    ("<think>a</think>\r\n<answer>4</answer>\r\n", 1.0, 1.0),
-    (
-        "<think>if a < b > c, <b>then</b> I am <thinking> hard</think><answer>x < 3</answer>",
-        1.0,
-        1.0,
-    ),
-    ("<think>思考</think><answer>∅</answer>", 1.0, 1.0),
-    ("", 0.0, 0.0),
-    ("4", 0.0, 0.0),
-    # Something where only whitespace may stand.
-    ("<think>a</think><answer>4</answer> So the answer is 4.", 0.0, 0.75),
-    ("<think>a</think><answer>4</answer>\n\\boxed{4}", 0.0, 0.75),
-    ("<think>a</think><answer>4</answer>\n4\n", 0.0, 0.75),
-    ("Sure! <think>a</think><answer>4</answer>", 0.0, 0.75),
-    ("<think>a</think> The answer is <answer>4</answer>", 0.0, 0.75),
-    ("\ufeff<think>a</think><answer>4</answer>", 0.0, 0.75),
-    # Empty parts.
-    ("<think></think><answer>4</answer>", 0.0, 0.5),
-    ("<think> \n </think><answer>4</answer>", 0.0, 0.5),
-    ("<think>\u200b</think><answer>4</answer>", 0.0, 0.5),
-    ("<think>a</think><answer></answer>", 0.0, 0.5),
-    ("<think>a</think><answer>\u2060 </answer>", 0.0, 0.5),
-    ("<think></think><answer></answer>", 0.0, 0.0),
-    # Missing tags.
-    ("<answer>4</answer>", 0.0, 0.5),
-    ("<think>a</think>", 0.0, 0.5),
-    ("<think>a", 0.0, 0.25),
-    ("a</think><answer>4</answer>", 0.0, 0.75),
-    ("<think>a<answer>4</answer>", 0.0, 0.75),
-    ("<think>a</think><answer>4", 0.0, 0.75),
-    ("<think>a</think>4</answer>", 0.0, 0.75),
-    ("<think>a</think>4", 0.0, 0.5),
-    # Tags twice, nested, out of order.
-    ("<think>a</think><think>b</think><answer>4</answer>", 0.0, 0.5),
-    ("<think>a</think><answer>4</answer><answer>5</answer>", 0.0, 0.5),
-    ("<think>a</think><answer>4</answer>" * 2, 0.0, 0.0),
-    ("<think><think>a</think></think><answer>4</answer>", 0.0, 0.5),
-    ("<think>a <answer>4</answer></think><answer>4</answer>", 0.0, 0.25),
-    ("<think>a</think><answer><answer>4</answer></answer>", 0.0, 0.5),
-    ("<think>I will write </think> later</think><answer>4</answer>", 0.0, 0.75),
-    ("<think>a</think><answer><think>b</think>4</answer>", 0.0, 0.25),
-    ("<answer>4</answer><think>a</think>", 0.0, 0.0),
-    ("</think>a<think><answer>4</answer>", 0.0, 0.5),
-    ("</answer></think></answer><answer><think>", 0.0, 0.0),
-    # Not the tags, and near-tags in the text.
-    ("<THINK>a</THINK><ANSWER>4</ANSWER>", 0.0, 0.0),
-    ("<Think>a</Think><answer>4</answer>", 0.0, 0.0),
-    ("< think >a</ think><answer>4</answer>", 0.0, 0.0),
-    ("<think>a</think><answer id='1'>4</answer>", 0.0, 0.0),
-    ("<think>a</think><answer>4< / Answer ></answer>", 0.0, 0.0),
-    ("[think]a[/think][answer]4[/answer]", 0.0, 0.0),
-    ("&lt;think&gt;a&lt;/think&gt;<answer>4</answer>", 0.0, 0.5),
-    # Stuffing.
+from tests.tables import cases
+
+
+@cases(
+    __file__,
+    "form",
     ("<think></think><answer></answer>" * 1000, 0.0, 0.0),
     ("<think>" * 1000 + "a</think><answer>4</answer>", 0.0, 0.0),
-    ("<think>a</think>" + "<answer>4</answer>" * 3, 0.0, 0.5),
-]
-
-
-@pytest.mark.parametrize(("text", "form", "count"), FORMS)
+)
 def test_form(text, form, count):
     assert format_tags([text]) == [form]
     assert tag_count([text]) == [count]
 
 
-@pytest.mark.parametrize(
-    ("text", "form", "count"),
-    [
-        ("2+2 is 4</think><answer>4</answer>", 1.0, 1.0),
-        ("\n2+2 is 4\n</think>\n<answer>4</answer>\n", 1.0, 1.0),
-        ("<think>2+2 is 4</think><answer>4</answer>", 0.0, 0.75),
-        ("\n</think><answer>4</answer>", 0.0, 0.5),
-        ("2+2 is 4", 0.0, 0.25),
-        ("", 0.0, 0.0),
-    ],
-)
+@cases(__file__, "a_thought_opened_by_the_prompt")
 def test_a_thought_opened_by_the_prompt(text, form, count):
     assert format_tags([text], think_opened=[True]) == [form]
     assert tag_count([text], think_opened=[True]) == [count]

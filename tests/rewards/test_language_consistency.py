@@ -5,6 +5,8 @@ from rewards.language_consistency import LATIN_LANGUAGES, language_of
 from tests.support import far_below_quadratic
 
 # The same reasoning in ten languages and some more.
+from tests.tables import cases
+
 REASONING = {
     "en": (
         """First we find out how many clips Natalia sold in May: she sold half as many as in April, so $48 / 2 = 24$.
@@ -111,224 +113,26 @@ def _user(text: str) -> dict[str, str]:
 
 
 # (text, target, least, most)
-MIXED = [
-    # English with Chinese inside, as R1-Zero wrote it.
-    (
-        (
-            "First we compute the total number of apples. 那么我们可以计算她每天卖出的数量 and then"
-            " divide by two."
-        ),
-        "en",
-        0.5,
-        0.75,
-    ),
-    (
-        "We 首先 need to 计算 the total 总数 of the 苹果 and then 除以 two to get the 答案.",
-        "en",
-        0.5,
-        0.75,
-    ),
-    ("We首先need to计算the total总数of the苹果and then除以two to get the答案.", "en", 0.5, 0.75),
-    (
-        (
-            "首先 we calculate the total cost of all apples, 然后除以二, so each person pays six"
-            " dollars."
-        ),
-        "zh",
-        0.1,
-        0.4,
-    ),
-    ("首先我们 compute 苹果的总数，然后 divide 这个数，最后得到 answer。", "zh", 0.6, 0.85),
-    (
-        "Сначала we compute the total, затем делим его на два и получаем the final answer.",
-        "ru",
-        0.4,
-        0.6,
-    ),
-    (
-        "पहले हम कुल संख्या निकालते हैं and then we divide it by two to get the answer",
-        "hi",
-        0.3,
-        0.6,
-    ),
-    ("まず合計を計算します。 Then we divide the total by two and get the answer.", "ja", 0.2, 0.5),
-    (
-        "먼저 총합을 계산합니다. Then we divide the total by two and get the answer.",
-        "ko",
-        0.15,
-        0.4,
-    ),
-    ("We add them up. ثم نقسم المجموع على اثنين and that gives us the answer.", "en", 0.5, 0.8),
-    # Languages of one script, between sentences and inside one.
-    (
-        "First we compute the total number of apples. Luego dividimos este número entre dos.",
-        "en",
-        0.5,
-        0.7,
-    ),
-    (
-        "First we compute the total number of apples y luego dividimos este número entre dos.",
-        "en",
-        0.4,
-        0.65,
-    ),
-    (
-        (
-            "Wir berechnen zuerst die Summe, then we divide the result by two and that is what they"
-            " want."
-        ),
-        "de",
-        0.2,
-        0.4,
-    ),
-    (
-        "Nous calculons la somme des nombres. Dann teilen wir die Summe durch zwei und das ist es.",
-        "fr",
-        0.3,
-        0.6,
-    ),
-    (
-        "We find the sum of them. Najpierw obliczamy liczbę jabłek, a potem dzielimy ją przez dwa.",
-        "en",
-        0.2,
-        0.45,
-    ),
-    # Japanese and Chinese share their letters.
-    ("まず合計を計算します。然后我们把它除以二得到最后的答案。", "ja", 0.3, 0.6),
-    ("首先我们计算苹果的总数然后除以二。次に二か月分を足します。", "zh", 0.5, 0.7),
-    # Another alphabet does not hide a language.
-    ("women shouxian jisuan pingguo de zongshu ranhou chuyi er dedao zuihou daan", "en", 0.0, 0.0),
-    ("hum pehle kul sankhya nikalte hain phir use do se bhaag dete hain", "en", 0.0, 0.0),
-    ("snachala my vychislim obshchee kolichestvo yablok potom razdelim na dva", "en", 0.0, 0.0),
-    ("snachala my vychislim obshchee kolichestvo yablok potom razdelim na dva", "ru", 0.0, 0.0),
-    # Nor do capitals, repetition, a place in maths or code, or one outside the tags.
-    ("Luego Dividimos Este Número Entre Dos Porque Ella Comparte Con Su Hermano", "en", 0.0, 0.0),
-    (
-        "<Luego> <dividimos> <este> <número> <entre> <dos> <porque> <ella> <comparte>",
-        "en",
-        0.0,
-        0.0,
-    ),
-    ("First Compute The Total Number Of Apples Then Divide By Two", "zh", 0.0, 0.0),
+
+
+@cases(
+    __file__,
+    "a_text_in_two_languages",
     (
         "So we get the answer. " * 200 + "我们先求出总数然后除以二，得到最后的答案是六。",
         "en",
         0.0,
         0.4,
     ),
-    (
-        "So we have it and this is the end of it. $\\text{我们先求出苹果的总数然后除以二就得到答案}$",
-        "en",
-        0.4,
-        0.6,
-    ),
-    (
-        "So we have it and this is the end of it. ```我们先求出苹果的总数然后除以二就得到答案```",
-        "en",
-        0.4,
-        0.6,
-    ),
-    (
-        "<think>So we have it, and this is the end.</think><answer>6</answer> 我们先求出总数然后除以二",
-        "en",
-        0.4,
-        0.7,
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "language", "least", "most"), MIXED)
+)
 def test_a_text_in_two_languages(text, language, least, most):
     assert least <= share(text, language) <= most
 
 
 # Texts that are wholly right in the language named.
-CLEAN = [
-    # Short, or nothing but maths.
-    ("", "en"),
-    ("   \n", "zh"),
-    ("72", "zh"),
-    ("x = 5", "ru"),
-    ("答案是五", "en"),
-    ("The answer is 42.", "zh"),
-    ("<think>\n</think><answer>$\\frac{3}{4}$</answer>", "ja"),
-    ("2 + 3 = 5, 5 * 4 = 20, 20 - 1 = 19", "fr"),
-    ("\\[\\int_0^1 x\\,dx = \\frac{1}{2} \\quad\\text{where } x \\in \\mathbb{R}\\]", "hi"),
-    # Maths and code inside prose.
-    (
-        (
-            "我们设 $f(x) = \\sin x + \\log x$，其中 $x \\text{ is real and positive here}$，"
-            "于是得到最后的答案。"
-        ),
-        "zh",
-    ),
-    ("由于 sin(x) 与 cos(x) 的值，gcd(12, 18) = 6 cm，所以三角形 ABC 的面积是 12 km。", "zh"),
-    (
-        (
-            "Площадь треугольника ABC равна \\boxed{12} см, а угол $\\alpha$ равен $\\beta$,"
-            " поэтому всё верно."
-        ),
-        "ru",
-    ),
-    (
-        (
-            "计算如下：\n```python\ntotal = sum(price for price in"
-            " prices)\nprint(total)\n```\n所以总数是一百二十元。"
-        ),
-        "zh",
-    ),
-    ("我们用 `total_price` 表示总价，再用 `number_of_apples` 表示数量，于是得到最后的答案。", "zh"),
-    (
-        (
-            "このとき\\begin{align*}total &= price \\times count \\\\ cost &="
-            " half\\end{align*}となるので、答えは六です。"
-        ),
-        "ja",
-    ),
-    (
-        "The angles α, β and γ add up to 180°, so with Δ = b² − 4ac we find the two roots of it.",
-        "en",
-    ),
-    ("He pays $5 for the first and $6 for the second, so he pays $11 for both of them.", "en"),
-    (
-        (
-            "[asy] draw(circle((0,0), radius)); label(bottom, south); [/asy] We see that the two of"
-            " them are equal."
-        ),
-        "en",
-    ),
-    # Proper nouns.
-    ("娜塔莉亚和 Alice Johnson 一起去 New York 买了十二个苹果，每个苹果两元。", "zh"),
-    ("Наталья и John Smith купили в New York двенадцать яблок по два рубля.", "ru"),
-    ("Иван and Мария share the twelve apples, so each of them gets six of them.", "en"),
-    ("Natalia, Weng, Betty, Julie, James, Mark and Albert each get two of the apples.", "en"),
-    (
-        "Señor Gómez and Frau Müller visit the Château de Chambord, and each of them pays half.",
-        "en",
-    ),
-    # Homographs, and terse notes with few function words.
-    (
-        "Each die shows 5, so the dice show 10. The man has a hat, and the pour is 3 more per day.",
-        "en",
-    ),
-    (
-        (
-            "Total cost: 5*3=15 dollars. Remaining money: 100-15=85 dollars. Cost per apple:"
-            " 85/5=17. Answer: 17"
-        ),
-        "en",
-    ),
-    ("April clips = 48\nMay clips = 48/2 = 24\ntotal clips = 48 + 24 = 72", "en"),
-    ("minutes + minutes = minutes, " * 20, "en"),
-    ("Costo total: 5*3=15 dólares. Dinero restante: 85 dólares.", "es"),
-    ("計算結果：二百円。\n答：二百円。\n単価：五十円です。", "ja"),
-    # CRLF, locale codes.
-    ("We add them up.\r\nThen we divide by two.\r\n", "en-US"),
-    ("首先我们计算苹果的总数然后除以二。", "zh_Hans"),
-]
 
 
-@pytest.mark.parametrize(("text", "language"), CLEAN)
+@cases(__file__, "what_does_not_count", ("minutes + minutes = minutes, " * 20, "en"))
 def test_what_does_not_count(text, language):
     assert share(text, language) == 1.0
 
@@ -374,21 +178,7 @@ def test_the_last_question_counts():
     ]
 
 
-@pytest.mark.parametrize(
-    ("language", "text"),
-    [
-        (
-            "nb",
-            """Først finner vi hvor mange klips Natalia solgte i mai: halvparten så mange som i april. Deretter legger
-            vi sammen begge månedene. Til sammen solgte hun 72 klips.""",
-        ),
-        (
-            "sw",
-            """Kwanza tunahesabu idadi ya maembe ambayo Asha anayo kwenye kikapu. Kisha tunaigawanya kwa mbili. Kwa
-            hivyo kila mmoja anapata maembe sita.""",
-        ),
-    ],
-)
+@cases(__file__, "a_language_without_a_list_is_found_and_told_from_the_others")
 def test_a_language_without_a_list_is_found_and_told_from_the_others(language, text):
     assert language_of(text) == language
     others = sorted(LATIN_LANGUAGES - {language})

@@ -1,29 +1,13 @@
-import pytest
-
 from data.made import arithmetic
 from rewards import sum_steps
 from schema.recipe import load_recipe
 from tests.support import ROOT
+from tests.tables import cases
 
 SUM = "What is 47 + 85?"
 
 
-@pytest.mark.parametrize(
-    ("before", "step", "reward"),
-    [
-        ([], "<think>7+5=12", 1.0),
-        (["<think>7+5=12"], "4+8+1=13</think>\n<answer>132</answer>", 1.0),
-        (
-            ["<think>7+5=12"],
-            "4+8=12</think>\n<answer>122</answer>",
-            0.0,
-        ),  # true, but the carry is forgotten
-        ([], "<think>7+5=13", 0.0),
-        ([], "<think>4+8+1=13", 0.0),  # right in another place
-        (["<think>7+5=12", "4+8+1=13"], "7+5=12", 0.0),  # one too many
-        ([], "</think>\n<answer>132</answer>", 0.0),  # none at all
-    ],
-)
+@cases(__file__, "a_step_is_paid_at_its_place")
 def test_a_step_is_paid_at_its_place(before, step, reward):
     assert sum_steps([step], [SUM], [before]) == [reward]
 

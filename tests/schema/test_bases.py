@@ -10,6 +10,7 @@ from schema.configs import without_place
 from schema.recipe import load_recipe, read_recipe
 from schema.values import remote_trackers
 from tests.support import run_stage
+from tests.tables import cases
 from training.run_folder import as_yaml
 
 BASE = """\
@@ -37,57 +38,7 @@ def load(folder: Path, text: str, *overrides: str, base: str = BASE):
     return read_recipe(folder / "mine.yaml", list(overrides), check=())
 
 
-@pytest.mark.parametrize(
-    ("own", "keys", "value"),
-    [
-        ("", ("seed",), 7),
-        ("seed: 8\n", ("seed",), 8),
-        ("", ("output_dir",), "outputs/mine"),
-        ("output_dir: outputs/x\n", ("output_dir",), "outputs/x"),
-        ("grpo: {max_steps: 9}\n", ("grpo", "max_steps"), 9),
-        ("grpo: {max_steps: 9}\n", ("grpo", "num_generations"), 8),
-        ("grpo: {beta: 0.04}\n", ("grpo", "beta"), 0.04),
-        ("grpo: {num_generations: null}\n", ("grpo", "num_generations"), None),
-        (
-            "data: {train: [arithmetic: {rows: 9}]}\n",
-            ("data", "train"),
-            [{"arithmetic": {"rows": 9}}],
-        ),
-        ("data: {validation: null}\n", ("data", "validation"), 500),  # our default
-        ("sft: null\n", ("sft",), None),
-        ("sft:\n", ("sft",), None),  # the same in YAML
-        ("sft: {max_length: null}\n", ("sft", "max_length"), None),
-        (
-            "sft: {max_length: null}\n",
-            ("sft",),
-            {"max_steps": 3, "max_length": None},
-        ),  # a value of its own: no limit
-        ("sft: {max_steps: null}\n", ("sft",), {"max_length": 64}),
-        ("adapter: {r: 4}\n", ("adapter",), {"r": 4}),
-        (
-            "rewards: {format_tags: null}\n",
-            ("rewards",),
-            {"correct_answer": {"weight": 1.0, "strict": True}},
-        ),
-        (
-            "rewards: {correct_answer: {strict: null}}\n",
-            ("rewards", "correct_answer"),
-            {"weight": 1.0},
-        ),
-        (
-            "rewards: {correct_answer: {weight: 2}}\n",
-            ("rewards", "correct_answer"),
-            {"weight": 2, "strict": True},
-        ),
-        ("rewards: {tag_count: {weight: 0.5}}\n", ("rewards", "format_tags"), {"weight": 0.25}),
-        # A mapping that is a value replaces the whole value.
-        (
-            "grpo: {lr_scheduler_kwargs: {min_lr: 1.0e-9}}\n",
-            ("grpo", "lr_scheduler_kwargs"),
-            {"min_lr": 1e-9},
-        ),
-    ],
-)
+@cases(__file__, "the_recipes_own_keys_replace_the_bases")
 def test_the_recipes_own_keys_replace_the_bases(own, keys, value, tmp_path):
     recipe, faults = load(tmp_path, f"base: base.yaml\n{own}")
     assert faults == []
@@ -276,18 +227,7 @@ def test_a_link_inside_the_folder_is_a_file_of_it(tmp_path):
     assert load(tmp_path, "base: link.yaml\n")[1] == []
 
 
-@pytest.mark.parametrize(
-    ("override", "wrong"),
-    [
-        ("grpo.report_to=wandb", None),  # it is the command line's to allow, whatever the base says
-        ("output_dir=/tmp/x", None),
-        ("sft=null", None),
-        (
-            "base=base.yaml",
-            "override base=base.yaml: base: only a recipe's file names what it builds on",
-        ),
-    ],
-)
+@cases(__file__, "the_command_line_is_above_both")
 def test_the_command_line_is_above_both(override, wrong, tmp_path):
     _, faults = load(
         tmp_path,
@@ -298,21 +238,7 @@ def test_the_command_line_is_above_both(override, wrong, tmp_path):
     assert [str(each) for each in faults] == ([wrong] if wrong else [])
 
 
-@pytest.mark.parametrize(
-    ("trusted", "recipe", "base", "refused"),
-    [
-        ("mine.yaml", "grpo: {report_to: wandb}\n", "", []),
-        ("base.yaml", "", "  report_to: wandb\n", []),
-        ("mine.yaml", "", "  report_to: wandb\n", ["base.yaml"]),  # a file speaks for itself alone
-        ("base.yaml", "grpo: {report_to: [wandb]}\n", "", ["mine.yaml"]),
-        (
-            "mine.yaml",
-            "grpo: {vllm_server_host: a.org}\noutput_dir: ../x\n",
-            "",
-            ["mine.yaml", "mine.yaml"],
-        ),
-    ],
-)
+@cases(__file__, "a_file_that_is_trusted_may_name_a_tracker")
 def test_a_file_that_is_trusted_may_name_a_tracker(
     trusted, recipe, base, refused, tmp_path, monkeypatch
 ):

@@ -17,6 +17,7 @@ from schema.recipe import load_recipe
 from stages import check, preflight
 from tests import stage_process
 from tests.support import ROOT
+from tests.tables import cases
 from tests.waits import run_command
 from training.problem_sets import refused_here
 
@@ -73,20 +74,12 @@ def test_processes_without_a_launcher_are_not_dropped_in_silence():
         launch(None, "2")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("num_processes: two", "num_processes: expected a whole number of at least 1, got 'two'"),
-        ("num_machines: 0", "num_machines: expected a whole number"),
-        ("num_processes: [2", "mine.yaml: not valid YAML"),
-        ("ddp", "mine.yaml: is no file for accelerate"),
-    ],
-)
-def test_a_launcher_s_file_that_is_none_is_one_message(text, said, tmp_path, monkeypatch):
+@cases(__file__, "a_launcher_s_file_that_is_none_is_one_message")
+def test_a_launcher_s_file_that_is_none_is_one_message(text, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "accelerate_configs").mkdir()
     (tmp_path / "accelerate_configs/mine.yaml").write_text(text)
-    with pytest.raises(RecipeError, match=re.escape(said)):
+    with pytest.raises(RecipeError, match=re.escape(message)):
         launch("mine", None)
 
 
@@ -187,15 +180,7 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["preflight", "--stages", "grpo", "evaluate"],
-        ["grpo"],
-        ["evaluate", "--held-out"],
-        ["check"],
-    ],
-)
+@cases(__file__, "without_vllm_the_recipe_is_refused")
 def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     stage, *options = command
     # A machine without bfloat16 evaluates with transformers.

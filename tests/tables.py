@@ -1,0 +1,33 @@
+"""Tables of cases, in a YAML file beside the test that reads them: a row a line, with the names of
+its columns."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+
+@cache
+def _tables(file: Path) -> dict[str, list[dict]]:
+    return YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+
+
+def rows(test_file: str, table: str) -> list[dict]:
+    """Read the rows of a table in the YAML file that is named as the test's file is."""
+    return _tables(Path(test_file).with_suffix(".yaml"))[table]
+
+
+def cases(test_file: str, table: str, *long_rows: tuple):
+    """Parametrize a test by a table. The columns of the first row are its arguments: a later row
+    may leave one out, which is then None. A column `case` is the name of the row. Rows whose texts
+    are too long for a file come behind it."""
+    table_rows = rows(test_file, table)
+    columns = [column for column in table_rows[0] if column != "case"]
+    unknown = set().union(*table_rows) - set(columns) - {"case"}
+    assert not unknown, f"{table}: the first row has no {unknown}"
+    parameters = []
+    for row in table_rows:
+        values = [row.get(column) for column in columns]
+        parameters.append(pytest.param(*values, id=row.get("case")))
+    return pytest.mark.parametrize(columns, [*parameters, *long_rows])
