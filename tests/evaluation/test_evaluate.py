@@ -15,6 +15,7 @@ from machine import hardware
 from schema.names import benchmark_labels, samplings
 from schema.recipe import RecipeError, load_recipe
 from schema.sections import Sampling
+from stages.evaluate import write_again
 from tests.support import write_lines
 from tests.tables import cases
 from training import vllm_server
@@ -194,3 +195,12 @@ def test_an_adapter_of_another_base_is_refused(tmp_path):
         r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is",
         trained=tmp_path,
     )
+
+
+def test_a_report_that_cannot_be_written_is_named(tmp_path, capsys):
+    folder = tmp_path / "grpo"
+    folder.mkdir()
+    write_again(folder)
+    line = capsys.readouterr().out
+    assert line.startswith(f"not written: the report of {folder} (")
+    assert "holds no finished run" in line

@@ -10,6 +10,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
+import stages.explain
 from console.faults import RecipeError
 from evaluation import explain
 from schema.recipe import load_recipe
@@ -147,3 +148,23 @@ def test_what_steps_add_is_in_the_advantages_of_a_real_runs_tokens(tmp_path):
     of_steps = spread([normal[row]], [[end for end, _ in pairs[row]]], len(found["tokens"]))[0]
     expected = table["advantage"][row] + 0.5 * of_steps.numpy()
     assert found["advantages"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_tokens_that_moved_furthest_are_printed_in_their_order(capsys):
+    moves = [0.9, 0.1, -0.8, 0.7, 0.0, 0.6, -0.5, 0.4, 0.3, 0.2]
+    count = len(moves)
+    terms = {"policies": {"old": "A", "new": "B", "reference": "C"}, "notes": ["a note"]}
+    terms |= {"old": [0.0] * count, "new": moves, "tokens": [f"t{i}" for i in range(count)]}
+    for base, name in enumerate(("advantages", "ratio", "kl", "entropy", "loss"), 1):
+        terms[name] = [base + i / 100 for i in range(count)]
+    terms |= {"advantage": 1.5, "stopped": [i == 3 for i in range(count)]}
+    stages.explain._say_terms(terms)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "sampled by A or one after it, compared with B; the reference is C"
+    assert lines[1] == "note: a note" and lines[2].startswith("advantage 1.500; ")
+    head = lines[3].split()
+    assert head == ["token", "advantage", "ratio", "kl", "entropy", "loss"]
+    cells = [line.split() for line in lines[4:]]
+    assert [row[0] for row in cells] == [f"'t{i}'" for i in (0, 2, 3, 5, 6, 7, 8, 9)]
+    assert cells[1][1:] == ["1.0200", "2.0200", "3.0200", "4.0200", "5.0200"]
+    assert [row[0] for row in cells if row[-1] == "clipped"] == ["'t3'"]

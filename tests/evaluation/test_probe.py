@@ -66,6 +66,14 @@ def test_the_figures():
     cost = {"completions": 4, "tokens": 40, "seconds": 1.0}
     table = probe.table(few | cost, [0, 1], "sft")
     assert "| sft | 25.0% |" in table and "| needs --samples 8 |" in table
+    figures = few | cost | {"never_right": 0.1, "always_right": 0.2}
+    head, _, values = [
+        line.strip("| ").split(" | ")
+        for line in probe.table(figures, [0, 1], "sft").splitlines()[:3]
+    ]
+    cells = dict(zip(head, values, strict=True))
+    assert (cells["never right"], cells["always right"]) == ("10.0%", "20.0%")
+    assert [cells[name] for name in cost] == ["4", "40", "1"]
     assert f"| 0 of 2 | 1 | {'█' * 40} |\n| 1 of 2 | 1 | {'█' * 40} |\n| 2 of 2 | 0 |  |" in table
 
 

@@ -3,84 +3,10 @@ import pytest
 from rewards import language_consistency
 from rewards.language_consistency import LATIN_LANGUAGES, language_of
 from tests.support import far_below_quadratic
+from tests.tables import cases, rows
 
-# The same reasoning in ten languages and some more.
-from tests.tables import cases
-
-REASONING = {
-    "en": (
-        """First we find out how many clips Natalia sold in May: she sold half as many as in April, so $48 / 2 = 24$.
-        Then we add both months together. Altogether she sold 72 clips."""
-    ),
-    "zh": (
-        """首先，我们求出娜塔莉亚五月卖了多少个发夹：她卖的数量是四月的一半，所以是 $48 / 2 = 24$ 个。
-        然后把两个月的数量加起来。她一共卖了72个发夹。"""
-    ),
-    "es": (
-        """Primero averiguamos cuántos broches vendió Natalia en mayo: vendió la mitad que en abril, es decir,
-        $48 / 2 = 24$. Luego sumamos los dos meses. En total vendió 72 broches para el cabello."""
-    ),
-    "fr": (
-        """D'abord, nous cherchons combien de barrettes Natalia a vendues en mai : elle en a vendu la moitié d'avril,
-        donc $48 / 2 = 24$. Ensuite, on additionne les deux mois. Au total, elle a vendu 72 barrettes."""
-    ),
-    "de": (
-        """Zuerst bestimmen wir, wie viele Spangen Natalia im Mai verkauft hat: Es waren halb so viele wie im April,
-        also $48 / 2 = 24$. Dann addieren wir die beiden Monate. Insgesamt hat sie 72 Spangen verkauft."""
-    ),
-    "ru": (
-        """Сначала найдём, сколько заколок Наталья продала в мае: вдвое меньше, чем в апреле, то есть $48 / 2 = 24$.
-        Затем сложим оба месяца. Всего она продала 72 заколки."""
-    ),
-    "ar": (
-        """أولا نحسب عدد المشابك التي باعتها ناتاليا في مايو: باعت نصف ما باعته في أبريل، أي $48 / 2 = 24$.
-        ثم نجمع الشهرين معا. إذن باعت ٧٢ مشبكا في المجموع."""
-    ),
-    "hi": (
-        """पहले हम पता करते हैं कि नतालिया ने मई में कितनी क्लिप बेचीं: उसने अप्रैल की आधी बेचीं, यानी $48 / 2 = 24$।
-        फिर दोनों महीनों को जोड़ते हैं। उसने कुल ७२ क्लिप बेचीं।"""
-    ),
-    "ja": (
-        """まず、ナタリアが五月に売ったクリップの数を求めます。四月の半分なので、$48 / 2 = 24$ 個です。
-        次に二か月分を足します。合計で72個のクリップを売りました。"""
-    ),
-    "ko": (
-        """먼저 나탈리아가 5월에 판 머리핀의 수를 구합니다. 4월의 절반이므로 $48 / 2 = 24$개입니다.
-        그다음 두 달의 수를 더합니다. 모두 합해서 72개의 머리핀을 팔았습니다."""
-    ),
-    "it": (
-        """Prima troviamo quante mollette ha venduto Natalia a maggio: ne ha vendute la metà di aprile, quindi
-        $48 / 2 = 24$. Poi sommiamo i due mesi. In totale ha venduto 72 mollette per i capelli."""
-    ),
-    "pt": (
-        """Primeiro descobrimos quantos grampos Natalia vendeu em maio: ela vendeu a metade do que vendeu em abril, ou
-        seja, $48 / 2 = 24$. Depois somamos os dois meses. No total, ela vendeu 72 grampos."""
-    ),
-    "nl": (
-        """Eerst zoeken we uit hoeveel speldjes Natalia in mei heeft verkocht: half zoveel als in april, dus
-        $48 / 2 = 24$. Daarna tellen we de twee maanden bij elkaar op. In totaal verkocht ze 72 speldjes."""
-    ),
-    "pl": (
-        """Najpierw obliczamy, ile spinek Natalia sprzedała w maju: sprzedała połowę tego, co w kwietniu, czyli
-        $48 / 2 = 24$. Potem dodajemy oba miesiące. Łącznie w ciągu tych dwóch miesięcy
-        sprzedała 72 spinki do włosów."""
-    ),
-    "th": (
-        "ก่อนอื่นเราหาจำนวนกิ๊บที่นาตาเลียขายในเดือนพฤษภาคม ซึ่งเป็นครึ่งหนึ่งของเดือนเมษายน รวมแล้วเธอขายได้ 72 อัน"
-    ),
-}
-QUESTION = {
-    "en": "How many clips did Natalia sell altogether?",
-    "zh": "娜塔莉亚一共卖了多少个发夹？",
-    "es": "¿Cuántos broches vendió Natalia en total?",
-    "fr": "Combien de barrettes Natalia a-t-elle vendues ?",
-    "de": "Wie viele Spangen hat Natalia insgesamt verkauft?",
-    "ru": "Сколько всего заколок продала Наталья?",
-    "ar": "كم مشبكا باعت ناتاليا في المجموع؟",
-    "hi": "नतालिया ने कुल कितनी क्लिप बेचीं?",
-    "ja": "ナタリアは全部でいくつのクリップを売りましたか。",
-    "ko": "나탈리아는 모두 몇 개의 머리핀을 팔았습니까?",
-}
+REASONING = {row["language"]: row["text"] for row in rows(__file__, "reasoning")}
+QUESTION = {row["language"]: row["text"] for row in rows(__file__, "question")}
 
 
 def share(text: str, language: str) -> float:
@@ -88,12 +14,12 @@ def share(text: str, language: str) -> float:
 
 
 @pytest.mark.parametrize("written", REASONING)
-@pytest.mark.parametrize("wanted", REASONING)
-def test_a_text_in_one_language(written, wanted):
-    least, most = (1.0, 1.0) if written == wanted else (0.0, 0.05)
-    assert (
-        least <= share(f"<think>{REASONING[written]}</think>\n<answer>72</answer>", wanted) <= most
-    )
+def test_a_text_in_one_language(written):
+    """It is wholly in that language, and in none of the others."""
+    text = f"<think>{REASONING[written]}</think>\n<answer>72</answer>"
+    shares = {language: share(text, language) for language in REASONING}
+    assert shares.pop(written) == 1.0
+    assert [language for language in shares if shares[language] > 0.05] == []
 
 
 @pytest.mark.parametrize("asked", QUESTION)

@@ -1,5 +1,6 @@
 """A recipe that builds on another: whose keys hold, and where a fault is."""
 
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from schema.configs import without_place
 from schema.recipe import load_recipe, read_recipe
 from schema.values import remote_trackers
 from tests.support import run_stage
-from tests.tables import cases
+from tests.tables import cases, rows
 from training.run_folder import as_yaml
 
 BASE = """\
@@ -74,130 +75,21 @@ def test_the_last_of_several_bases_is_read_first(tmp_path):
     assert [(Path(each.source).name, each.line) for each in lines] == files
 
 
-WRONG = {  # the recipe, its base, the place, a part of the message
-    "in the base": (
-        "",
-        BASE.replace("max_steps: 2", "max_stepz: 2"),
-        "base.yaml:12",
-        "did you mean max_steps?",
-    ),
-    "in the recipe": ("grpo: {max_stepz: 2}\n", BASE, "mine.yaml:2", "did you mean max_steps?"),
-    "together": (
-        "grpo: {num_generations: 3}\n",
-        BASE,
-        "mine.yaml:2",
-        "do not fill a generation batch",
-    ),
-    "together, in the base": (
-        "grpo: {per_device_train_batch_size: 4}\n",
-        BASE,
-        "base.yaml:13",
-        "do not fill a generation batch",
-    ),
-    "twice in the base": (
-        "",
-        BASE + "  max_steps: 3\n",
-        "base.yaml:16",
-        "is set again, first in line 12",
-    ),
-    "twice in the recipe": (
-        "seed: 1\nseed: 2\n",
-        BASE,
-        "mine.yaml:3",
-        "is set again, first in line 2",
-    ),
-    "a removed section that is needed": (
-        "grpo: null\n",
-        BASE,
-        "mine.yaml",
-        "the section `grpo` is missing",
-    ),
-    "a misspelt removal": (
-        "stf: null\n",
-        BASE,
-        "mine.yaml:2",
-        "unknown section 'stf'; did you mean sft?",
-    ),
-    "a misspelt key's removal": (
-        "grpo: {max_step: null}\n",
-        BASE,
-        "mine.yaml:2",
-        "did you mean max_steps?",
-    ),
-    "a misspelt reward's removal": (
-        "rewards: {format_tag: null}\n",
-        BASE,
-        "mine.yaml:2",
-        "rewards.format_tag",
-    ),
-    "the base is no YAML": ("", "a: [\n", "base.yaml:2", "not valid YAML"),
-    "the base is no mapping": (
-        "",
-        "- 1\n",
-        "base.yaml",
-        "a recipe is a mapping with the sections model",
-    ),
-    "the base sends": (
-        "",
-        BASE + "  report_to: wandb\n",
-        "base.yaml:16",
-        "only the command line may ask for that",
-    ),
-    "the base's host": (
-        "",
-        BASE + "  vllm_server_host: a.org\n",
-        "base.yaml:16",
-        "sends the run to another machine",
-    ),
-    "it writes elsewhere": ("output_dir: ../x\n", BASE, "mine.yaml:2", "writes outside outputs/"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_fault_is_told_where_it_is_written(name, tmp_path):
-    own, base, place, message = WRONG[name]
+@pytest.mark.parametrize("row", rows(__file__, "wrong_recipe_or_base"), ids=itemgetter("case"))
+def test_a_fault_is_told_where_it_is_written(row, tmp_path, snapshot):
+    base = row.get("base", BASE) + row.get("end", "")
+    if "old" in row:
+        base = base.replace(row["old"], row["new"])
     try:
-        _, faults = load(tmp_path, f"base: base.yaml\n{own}", base=base)
+        _, faults = load(tmp_path, f"base: base.yaml\n{row['own']}", base=base)
     except RecipeError as error:
         faults = error.faults
-    assert [str(each.place) for each in faults] == [f"{tmp_path}/{place}"]
-    assert message in faults[0].message
+    assert [str(fault.place) for fault in faults] == [f"{tmp_path}/{row['place']}"]
+    snapshot(str(faults[0]))
 
 
-REFUSED = {  # the whole recipe, and a part of its one message
-    "above": ("base: ../base.yaml\n", "mine.yaml:1: base: expected a file of this folder"),
-    "below": ("base: x/base.yaml\n", "expected a file of this folder"),
-    "absolute": ("base: /etc/base.yaml\n", "expected a file of this folder"),
-    "another letter's slash": ("base: 'x\\base.yaml'\n", "expected a file of this folder"),
-    "no YAML": ("base: base.py\n", "expected a file of this folder"),
-    "no file": ("base: 5\n", "got 5"),
-    "nothing": ("base:\n", "got None"),
-    "several": ("base: [base.yaml]\n", "got ['base.yaml']"),
-    "a name without end": (f"base: {'a' * 300}.yaml\n", "expected a file of this folder"),
-    "codes": ('base: "\\e.yaml"\n', "expected a file of this folder"),
-    "half a letter": ('base: "\\ud800.yaml"\n', "half of a character"),
-    "missing": ("base: bose.yaml\n", "bose.yaml; did you mean base.yaml?"),
-    "not first": ("seed: 1\nbase: base.yaml\n", "mine.yaml:2: base: write it first"),
-    "itself": ("base: mine.yaml\n", "mine.yaml:1: base: a circle, mine.yaml → mine.yaml"),
-    "a circle": (
-        "base: circle.yaml\n",
-        "circle.yaml:1: base: a circle, mine.yaml → circle.yaml → mine.yaml",
-    ),
-    "a tower": ("base: 1.yaml\n", "4.yaml:1: base: more than 4 bases"),
-    "a link away": ("base: away.yaml\n", "leads out of its folder"),
-    "a link to itself": ("base: loop.yaml\n", "there is no file"),
-    "a folder": ("base: folder.yaml\n", "folder.yaml: is not a file"),
-    "too large": ("base: large.yaml\n", "large.yaml: has 100,000 bytes"),
-    "elsewhere in the recipe": (
-        "base: base.yaml\ngrpo: {base: base.yaml}\n",
-        "unknown key grpo.base",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_base_is_a_file_of_the_same_folder(name, tmp_path):
-    text, message = REFUSED[name]
+@cases(__file__, "not_a_file_of_the_folder")
+def test_a_base_is_a_file_of_the_same_folder(text, tmp_path, snapshot):
     folder = tmp_path / "folder"
     (folder / "folder.yaml").mkdir(parents=True)
     (tmp_path / "base.yaml").write_text(BASE)
@@ -212,7 +104,7 @@ def test_a_base_is_a_file_of_the_same_folder(name, tmp_path):
         _, faults = load(folder, text)
         raise RecipeError(faults)
     assert len(str(error.value).splitlines()) == 1, error.value
-    assert message in str(error.value)
+    snapshot(str(error.value))
 
 
 def test_four_bases_are_read(tmp_path):
