@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from runs.folder import find_runs
-from tests.viewer.test_page import served
+from tests.viewer.browser import CHROMIUM, FLAGS, served
 
 FOLDER = Path("docs/img")
 
@@ -17,8 +17,6 @@ FOLDER = Path("docs/img")
 def main(run: str, step: int, row: int):
     # An extra, which `--help` does without: make setup EXTRAS=browser
     from playwright.sync_api import sync_playwright
-
-    from tests.viewer.test_browser import CHROMIUM, FLAGS
 
     group = row // 8
     views = {

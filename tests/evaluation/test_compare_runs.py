@@ -10,10 +10,10 @@ from console.faults import RecipeError
 from evaluation.compare_runs import difference, read_arms, table
 from runs.folder import read_run
 from stages import compare
+from tests import made_runs as made
 from tests.evaluation.test_report import answers
 from tests.support import refused
 from tests.tables import cases
-from tests.viewer import made
 
 STEPS, AT_ONCE = 4, 24  # of a run that is made
 

@@ -8,49 +8,42 @@ import pytest
 
 from data import limits
 from runs.folder import completion_files
-from tests.viewer import made
+from tests import made_runs
 from training.step_rewards import normalise
 from viewer.groups import CUT, flags, group, index, text
 
 
 def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
     """A run of one step, whose file of completions is changed, in place or into another."""
-    path = made.run(folder, steps=1, **options)
-    file = path / "completions/completions_00001.parquet"
-    frame = pd.read_parquet(file)
-    changed = change(frame)
-    (frame if changed is None else changed).to_parquet(file)
+    path = made_runs.run(folder, steps=1, **options)
+    made_runs.change_table(path, 1, change)
     return path
 
 
 def test_an_index_tells_every_group(tmp_path):
-    path = made.run(tmp_path, steps=3, groups=2, size=4)
+    path = made_runs.run(tmp_path, steps=3, groups=2, size=4)
     told = index(path)["groups"]
-    assert [(each["step"], each["group"]) for each in told] == [
-        (s, g) for s in (1, 2, 3) for g in (0, 1)
-    ]
+    places = [(step, place) for step in (1, 2, 3) for place in (0, 1)]
+    assert [(entry["step"], entry["group"]) for entry in told] == places
     frame = pd.read_parquet(path / "completions/completions_00002.parquet").iloc[4:]
     total = (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy()
     found = told[3]
     assert found["question"] == "What is 2 + 1?" and found["n"] == 4
     assert found["mean"] == pytest.approx(total.mean(), abs=1e-5)
     assert found["std"] == pytest.approx(total.std(ddof=1), abs=1e-5)
-    assert (
-        found["right"] == frame["correct_answer"].sum()
-        and found["truncated"] == frame["truncated"].sum()
-    )
+    assert found["right"] == frame["correct_answer"].sum()
+    assert found["truncated"] == frame["truncated"].sum()
 
 
 def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
-    path = made.run(tmp_path)
+    path = made_runs.run(tmp_path)
     told = group(path, 4, 1)
     totals = np.array([row["total"] for row in told["rows"]])
     logged = [row["advantage"] for row in told["rows"]]
     assert np.allclose((totals - totals.mean()) / (totals.std(ddof=1) + 1e-4), logged, atol=1e-4)
     assert len(told["others"]) == 16 and told["gold"] == "1" and told["system"] == "Think."
-    assert told["rows"][0]["row"] == 8 and told["batch_tokens"] == sum(
-        10 + i % 7 for i in range(24)
-    )
+    assert told["rows"][0]["row"] == 8
+    assert told["batch_tokens"] == sum(10 + i % 7 for i in range(24))
     for step, place in ((4, 3), (4, -1), (9, 0)):
         with pytest.raises(ValueError, match=r"has no group|no such file"):
             group(path, step, place)
@@ -58,16 +51,14 @@ def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
-    path = made.run(tmp_path, steps=2, scale_rewards=scale)
-    pairs = made.with_steps(path, 0.5)[2]
+    path = made_runs.run(tmp_path, steps=2, scale_rewards=scale)
+    pairs = made_runs.with_steps(path, 0.5)[2]
     normal = normalise([[reward for _, reward in steps] for steps in pairs], 8, scale)
     told = [row for place in range(3) for row in group(path, 2, place)["rows"]]
     assert [[[each["end"], each["reward"]] for each in row["steps"]] for row in told] == pairs
     shares = [[each["share"] for each in row["steps"]] for row in told]
-    assert all(
-        np.allclose(ours, 0.5 * np.array(theirs))
-        for ours, theirs in zip(shares, normal, strict=True)
-    )
+    for ours, theirs in zip(shares, normal, strict=True):
+        assert np.allclose(ours, 0.5 * np.array(theirs))
     # the step without a reward
     assert max(max(map(abs, each)) for each in shares) > 0.1 and shares[0][0] == 0
 
@@ -76,21 +67,19 @@ def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
     "steps", ["", "[", "[1]", '[["x", 1]]', "[[0, 1]]", '{"a": 1}', "[" * 100_000, None]
 )
 def test_steps_that_no_run_wrote_are_none(tmp_path, steps):
-    path = made.run(tmp_path, steps=1)
-    made.with_steps(path)
-    file = path / "completions/completions_00001.parquet"
-    frame = pd.read_parquet(file)
-    frame.assign(steps=[steps, *frame["steps"][1:]]).to_parquet(file)
+    path = made_runs.run(tmp_path, steps=1)
+    made_runs.with_steps(path)
+    made_runs.change_table(path, 1, lambda frame: frame.assign(steps=[steps, *frame["steps"][1:]]))
     rows = group(path, 1, 0)["rows"]
     assert rows[0]["steps"] is None and rows[1]["steps"]
     json.dumps(rows, allow_nan=False)
 
 
 def test_a_long_completion_is_cut_and_there_whole_when_asked_for(tmp_path):
-    path = made.run(tmp_path, hostile=True)
+    path = made_runs.run(tmp_path, hostile=True)
     row = group(path, 1, 0)["rows"][4]
     assert len(row["text"]) == CUT and row["length"] == 1_000_000
-    assert text(path, 1, 4) == made.HOSTILE[4]
+    assert text(path, 1, 4) == made_runs.HOSTILE[4]
     json.dumps(group(path, 1, 0), allow_nan=False)
 
 
@@ -106,15 +95,13 @@ def test_a_completion_without_a_reward_has_none_and_one_whose_square_is_infinite
     assert [row["rewards"]["correct_answer"] for row in rows[2:4]] == [None, None]
     assert rows[2]["total"] == 0.25 * rows[2]["rewards"]["format_tags"]
     found = index(path)["groups"][0]
-    assert (
-        found["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5)
-        and found["std"] < 10
-    )
+    mean = np.mean([row["total"] for row in rows[1:]])
+    assert found["mean"] == pytest.approx(mean, abs=1e-5) and found["std"] < 10
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 no parquet PAR1", b"\x00" * 1000])
 def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, content):
-    path = made.run(tmp_path, steps=3)
+    path = made_runs.run(tmp_path, steps=3)
     (path / "completions/completions_00002.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"completions_00002\.parquet cannot be read"):
         group(path, 2, 0)
@@ -126,31 +113,28 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
 def test_a_small_file_that_holds_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "GIB", 2**27)  # or the file would take ten seconds to make
     long = [{"role": "assistant", "content": "x" * 1_000_000}]
-    path = run(
-        tmp_path, lambda frame: pd.concat([frame] * 8).assign(completion=[long] * 8 * len(frame))
-    )
+
+    def swell(frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.concat([frame] * 8).assign(completion=[long] * 8 * len(frame))
+
+    path = run(tmp_path, swell)
     assert (path / "completions/completions_00001.parquet").stat().st_size < 10_000_000
     with pytest.raises(ValueError, match="takes more than 1 GiB"):
         group(path, 1, 0)
 
 
 def test_rewards_that_are_not_the_recipes_are_not_guessed_at(tmp_path):
-    path = made.run(tmp_path, steps=1)
-    text = (path / "recipe.yaml").read_text(encoding="utf-8")
-    text = text.replace("  format_tags: {weight: 0.25}\n", "")
-    (path / "recipe.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"it has the rewards correct_answer, format_tags, and the recipe 1"
-    ):
+    path = made_runs.run(tmp_path, steps=1)
+    made_runs.replace_text(path / "recipe.yaml", "  format_tags: {weight: 0.25}\n", "")
+    reason = r"it has the rewards correct_answer, format_tags, and the recipe 1"
+    with pytest.raises(ValueError, match=reason):
         group(path, 1, 0)
 
 
 def test_other_files_and_links_are_left_out(tmp_path):
-    path = made.run(tmp_path, steps=1)
+    path = made_runs.run(tmp_path, steps=1)
     (path / "completions/other.parquet").write_bytes(b"x")
-    (path / "completions/completions_00009.parquet").symlink_to(
-        path / "completions/completions_00001.parquet"
-    )
+    (path / made_runs.TABLE.format(9)).symlink_to(path / made_runs.TABLE.format(1))
     assert [file.name for file in completion_files(path)] == ["completions_00001.parquet"]
 
 

@@ -10,38 +10,21 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.parse
 from contextlib import contextmanager
 from pathlib import Path
 
-import pandas as pd
 import pytest
-import uvicorn
 
 from console.faults import RecipeError
 from console.terminal import UNSEEN
 from stages import view
+from tests import made_runs
 from tests.support import ROOT, refused
-from tests.viewer import made
+from tests.tables import cases
+from tests.viewer.browser import served
 from tests.waits import run_command, start_command
 from viewer import page
-
-
-@contextmanager
-def served(*runs: Path):
-    """The port of a server that shows these runs, in a thread of this process."""
-    server = uvicorn.Server(
-        uvicorn.Config(page.app(list(runs)), log_level="warning", lifespan="off")
-    )
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, args=([listening],))
-        thread.start()
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            server.should_exit = server.force_exit = True
-            thread.join(60)
 
 
 @contextmanager
@@ -77,7 +60,7 @@ def told(port: int, question: str):
 def port(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs")
     (folder / "secret.txt").write_text("secret", encoding="utf-8")
-    with served(made.run(folder / "a"), made.run(folder / "b", hostile=True)) as port:
+    with served(made_runs.run(folder / "a"), made_runs.run(folder / "b", hostile=True)) as port:
         yield port
 
 
@@ -86,27 +69,17 @@ def test_it_answers_what_the_page_asks(port):
     assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
     assert told(port, "0/groups")[1]["of"] == 12
     assert len(told(port, "1/group/1/0")[1]["rows"]) == 8
-    assert told(port, "0/search/IS 2 + 1")[1] == [[2, 1]] and told(port, "1/search/onerror=")[1][
-        :1
-    ] == [[1, 0]]
+    assert told(port, "0/search/IS 2 + 1")[1] == [[2, 1]]
+    assert told(port, "1/search/onerror=")[1][:1] == [[1, 0]]
     assert told(port, "0/search/a/../nowhere")[1] == []
-    assert told(port, "1/text/1/2")[1]["text"] == made.HOSTILE[2]
+    assert told(port, "1/text/1/2")[1]["text"] == made_runs.HOSTILE[2]
     assert told(port, "0/changed/held-out/sft/grpo")[1]["counts"]["won"] == 1
     page = ask(port, "/")[2].decode()
     for asset in re.findall(r'(?:src|href)="(/[^"]+)"', page):
         assert ask(port, asset)[0] == 200, asset
 
 
-@pytest.mark.parametrize(
-    ("question", "said"),
-    [
-        ("7/curves", "there is no run 7"),
-        ("0/everything", "nothing answers everything"),
-        ("0/group/99/0", "there is no such file"),
-        ("0/changed/held-out/sft/nobody", "there is no evaluation of nobody"),
-        ("lab/settings", "there is no run lab"),
-    ],
-)
+@cases(__file__, "unanswered")
 def test_what_it_cannot_answer_is_told_in_a_line(port, question, said):
     status, answer = told(port, question)
     assert status == 404 and said in answer["error"]
@@ -120,59 +93,32 @@ def test_a_page_under_another_name_reads_nothing(port, host):
     assert status == 400 and b"name" not in body
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../secret.txt",
-        "/%2e%2e/secret.txt",
-        "/api/0/../../secret.txt",
-        "/vendor/../../../pyproject.toml",
-        "/api/0/changed/../sft/grpo",
-        "/api/0/changed/..%2f../secret/grpo",
-        "/api/0/changed/held-out/..%2f..%2f..%2fsecret/grpo",
-        "/api/0/text/1/99999999999999999999",
-        "//etc/passwd",
-        "/page.py",
-        "/package.json",
-    ],
-)
+@cases(__file__, "outside")
 def test_no_path_leads_outside_the_run(port, path):
     status, _, body = ask(port, path)
-    assert (
-        status == 404
-        and b"secret\n" not in body
-        and b"root:" not in body
-        and b"[project]" not in body
-    )
+    assert status == 404
+    assert not any(text in body for text in (b"secret\n", b"root:", b"[project]"))
 
 
 def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
     assert ask(port, "/api/runs", "POST")[0] == 405
-    for site, status in (
-        ("cross-site", 403),
-        ("same-site", 403),
-        ("none", 403),
-        ("same-origin", 409),
-    ):  # there is none
+    sites = {"cross-site": 403, "same-site": 403, "none": 403, "same-origin": 409}  # has no run 7
+    for site, status in sites.items():
         assert ask(port, "/api/7/explain/1/0", "POST", ("Sec-Fetch-Site", site))[0] == status
     assert ask(port, "/api/0/explain/1/0", "POST")[0] == 403  # who does not say whose page it is
-    status, _, said = ask(port, "/api/1/explain/2/5000", "POST", ("Sec-Fetch-Site", "same-origin"))
-    assert (status, json.loads(said)["error"]) == (
-        409,
-        "step 2 has no completion 5000: it has 0 to 23",
-    )
+    status, _, body = ask(port, "/api/1/explain/2/5000", "POST", ("Sec-Fetch-Site", "same-origin"))
+    assert status == 409
+    assert json.loads(body)["error"] == "step 2 has no completion 5000: it has 0 to 23"
     for path in ("/", "/app.js", "/api/runs", "/api/0/nothing"):
         headers = ask(port, path)[1]
-        assert "default-src 'none'" in headers["content-security-policy"]
-        assert (
-            "unsafe" not in headers["content-security-policy"]
-            and headers["x-content-type-options"] == "nosniff"
-        )
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in headers
 
 
 def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
-    with started(made.run(tmp_path)) as (process, port):
+    with started(made_runs.run(tmp_path)) as (process, port):
         socket.create_connection(("127.0.0.1", port), timeout=20).close()
         with pytest.raises(ConnectionRefusedError):  # at another address of this machine
             socket.create_connection(("127.0.0.2", port), timeout=20)
@@ -187,23 +133,19 @@ def test_ctrl_c_while_its_loop_is_made_is_no_stack_trace(tmp_path):
         "socket.socketpair = lambda: signal.raise_signal(signal.SIGINT) or pair()\n"
         "runpy.run_module('stages.view', run_name='__main__')\n"
     )
-    command = [sys.executable, "-c", program, str(made.run(tmp_path)), "--port", "0"]
+    command = [sys.executable, "-c", program, str(made_runs.run(tmp_path)), "--port", "0"]
     done = run_command(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith("view: stopped\n")
 
 
 def test_another_sites_page_is_answered_nothing(port):
-    for site, status in (
-        ("cross-site", 403),
-        ("same-site", 403),
-        ("same-origin", 200),
-        ("none", 200),
-    ):
+    sites = {"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200}
+    for site, status in sites.items():
         assert ask(port, "/api/lab", header=("Sec-Fetch-Site", site))[0] == status, site
 
 
 def test_a_run_that_goes_on_is_read_again(tmp_path):
-    run = made.run(tmp_path)
+    run = made_runs.run(tmp_path)
     with served(run) as port:
         assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
         with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
@@ -211,79 +153,58 @@ def test_a_run_that_goes_on_is_read_again(tmp_path):
         assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nowhere"], "RUN=nowhere is no folder of a run"),
-        (["{run}", "--html", "page.txt"], "HTML=page.txt: name a file that ends in .html"),
-        (["{run}", "--html", "no/such/folder/page.html"], "in a folder that is there"),
-        (["{run}", "--port", "70000"], "PORT=70000"),
-        (["{run}", "--port", "http"], "PORT=http: a port is a number up to 65535"),
-    ],
-)
-def test_a_mistake_is_one_message(tmp_path, arguments, said):
-    run = made.run(tmp_path)
-    told = refused("view", *(each.format(run=run) for each in arguments))
-    assert said in told and len(told.strip().splitlines()) == 1
+@cases(__file__, "mistakes")
+def test_a_mistake_is_one_message(tmp_path, arguments, snapshot):
+    run = made_runs.run(tmp_path)
+    message = refused("view", *(word.format(run=run) for word in arguments))
+    assert len(message.strip().splitlines()) == 1
+    snapshot(message)
 
 
 def data_of(text: str) -> dict:
-    return json.loads(
-        re.search(r'<script type="application/json" id="answers">(.*?)</script>', text, re.S)[1]
-    )
+    script = r'<script type="application/json" id="answers">(.*?)</script>'
+    return json.loads(re.search(script, text, re.S)[1])
 
 
 def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
-    text = page.standalone_page([made.run(tmp_path, hostile=True)])
+    text = page.standalone_page([made_runs.run(tmp_path, hostile=True)])
     # What ends a script element early, or begins a comment in it, stands only where the page itself
     # has it.
-    ours = sum(
-        page.asset(name).count("</script") + page.asset(name).count("<!--") for name in page.SCRIPTS
-    )
-    assert ours == 0
+    ours = "".join(map(page.asset, page.SCRIPTS))
+    assert "</script" not in ours and "<!--" not in ours
     assert len(re.findall("</script", text, re.I)) == len(page.SCRIPTS) + 1
     answers = data_of(text)
-    assert answers["0/group/1/0"]["rows"][2]["text"] == made.HOSTILE[2]
+    assert answers["0/group/1/0"]["rows"][2]["text"] == made_runs.HOSTILE[2]
     assert answers["0/group/1/0"]["rows"][4]["length"] == 1_000_000
-    assert answers["0/pair/held-out/sft/grpo/0"]["answers"][0]["text"] == made.HOSTILE[2]
+    assert answers["0/pair/held-out/sft/grpo/0"]["answers"][0]["text"] == made_runs.HOSTILE[2]
     assert not re.search(r'(?:src|href)="(?!data:|#)', text)
     # And only the page's own scripts may run.
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
     allowed = re.search(r"script-src ([^;]*);", policy)[1].split()
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
-    digests = [
-        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts
-    ]
-    assert allowed == [f"'sha256-{each}'" for each in digests] and len(scripts) == len(page.SCRIPTS)
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts]
+    assert allowed == [f"'sha256-{digest.decode()}'" for digest in digests]
+    assert len(scripts) == len(page.SCRIPTS)
     assert "default-src 'none'" in policy
 
 
 def test_completions_that_no_run_wrote_are_one_message(tmp_path):
-    run = made.run(tmp_path)
-    file = run / "completions/completions_00001.parquet"
-    pd.read_parquet(file).assign(tokens="many").to_parquet(file)
+    run = made_runs.run(tmp_path)
+    made_runs.change_table(run, 1, lambda frame: frame.assign(tokens="many"))
     assert "completions_00001.parquet cannot be read" in page.answer([run], "0/groups")["why"]
-    file = tmp_path / "eval/held-out/grpo.jsonl"
-    file.write_text(
-        file.read_text(encoding="utf-8").replace('"truncated": false', '"truncated": "no"'),
-        encoding="utf-8",
-    )
+    answers = tmp_path / "eval/held-out/grpo.jsonl"
+    made_runs.replace_text(answers, '"truncated": false', '"truncated": "no"')
     with pytest.raises(RecipeError, match="a file is not what a run wrote"):
         view.main([str(run)], tmp_path / "page.html", "0", False)
 
 
 def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "COMPLETIONS", 40)
-    answers = data_of(page.standalone_page([made.run(tmp_path, steps=10, groups=4, size=8)]))
-    told = answers["0/groups"]
-    assert told["of"] == 40 and len(told["groups"]) == 5
-    assert [(each["step"], each["group"]) for each in told["groups"]] == [
-        (1, 0),
-        (3, 2),
-        (6, 0),
-        (8, 1),
-        (10, 3),
-    ]
+    answers = data_of(page.standalone_page([made_runs.run(tmp_path, steps=10, groups=4, size=8)]))
+    groups = answers["0/groups"]["groups"]
+    assert answers["0/groups"]["of"] == 40
+    places = [(group["step"], group["group"]) for group in groups]
+    assert places == [(1, 0), (3, 2), (6, 0), (8, 1), (10, 3)]
     assert sum(key.startswith("0/group/") for key in answers) == 5
 
 
@@ -298,15 +219,9 @@ def test_a_sample_is_even(n, most, kept):
 def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     folder = ROOT / "viewer/page"
     files = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
-    there = {str(each) for each in files if each.parts[0] != "node_modules"}
-    others = {
-        "index.html",
-        "package.json",
-        "package-lock.json",
-        "memory.json",
-        "vendor/uPlot.LICENSE",
-    }
-    assert there == {*page.ASSETS, *others}
+    tracked = {str(file) for file in files if file.parts[0] != "node_modules"}
+    apart = {"index.html", "package.json", "package-lock.json", "memory.json"}
+    assert tracked == {*page.ASSETS, *apart, "vendor/uPlot.LICENSE"}
 
 
 def test_no_name_of_the_page_is_given_twice():
@@ -319,14 +234,11 @@ def test_no_name_of_the_page_is_given_twice():
 
 def test_the_vendored_library_is_the_locked_one():
     folder = ROOT / "viewer/page"
-    locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"][
-        "node_modules/uplot"
-    ]
+    locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
+    version = locked["packages"]["node_modules/uplot"]["version"]
     script = (folder / "vendor/uPlot.iife.min.js").read_text(encoding="utf-8")
-    assert (
-        f"(v{locked['version']})" in script[:300]
-        and "MIT" in (folder / "vendor/uPlot.LICENSE").read_text()
-    )
+    assert f"(v{version})" in script[:300]
+    assert "MIT" in (folder / "vendor/uPlot.LICENSE").read_text()
 
 
 def test_the_page_marks_the_characters_that_the_terminal_spells_out():
@@ -337,5 +249,5 @@ def test_the_page_marks_the_characters_that_the_terminal_spells_out():
 def test_a_file_that_takes_long_says_what_it_does(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "PROGRESS", 0)
     parts = []
-    text = page.standalone_page([made.run(tmp_path)], parts.append)
+    text = page.standalone_page([made_runs.run(tmp_path)], parts.append)
     assert parts == list(range(1, len(data_of(text)) + 1))

@@ -5,48 +5,40 @@ import shlex
 import pytest
 
 from console.faults import RecipeError
+from data.json_files import LARGEST
 from evaluation import report
 from runs.folder import find_runs, name_of, run_file
+from tests import made_runs
 from tests.support import write_lines
-from tests.viewer import made
 from viewer import runs
 from viewer.results import results
 from viewer.runs import about, advice, changed, curves, describe, pair
 
 
-def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
-    older, newer = made.run(tmp_path / "outputs/a"), made.run(tmp_path / "outputs/b/seed-1")
+def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path, snapshot):
+    older, newer = (
+        made_runs.run(tmp_path / "outputs/a"),
+        made_runs.run(tmp_path / "outputs/b/seed-1"),
+    )
     os.utime(older / "metrics.jsonl", (1, 1))
     assert find_runs([], tmp_path / "outputs") == [newer]
-    assert find_runs([str(older), str(newer.parent), f"{newer}/"]) == [
-        older,
-        newer,
-    ]  # one that is named twice once
-    warm = made.warm_start(older.parent)
+    # one that is named twice once
+    assert find_runs([str(older), str(newer.parent), f"{newer}/"]) == [older, newer]
+    warm = made_runs.warm_start(older.parent)
     assert find_runs([str(warm)], stages=("grpo", "sft")) == [warm]
-    assert find_runs([str(older.parent)], stages=("grpo", "sft")) == [
-        older
-    ]  # of two in a folder, the policy
-    with pytest.raises(RecipeError, match=r"is no folder of a GRPO run"):
-        find_runs([str(warm)])
+    # of two in a folder, the policy
+    assert find_runs([str(older.parent)], stages=("grpo", "sft")) == [older]
     assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
-    with pytest.raises(
-        RecipeError,
-        match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo",
-    ):
-        find_runs(["nowhere"], tmp_path / "outputs")
-    with pytest.raises(
-        RecipeError, match=r"RUN=.*/a/sft is no folder of a GRPO run: name the whole run, RUN=.*/a$"
-    ):
-        find_runs([str(older.with_name("sft"))], tmp_path / "outputs")
-    with pytest.raises(
-        RecipeError, match=r"no run to show, and none in .*empty: make grpo makes one"
-    ):
-        find_runs([], tmp_path / "empty")
+    sft = str(older.with_name("sft"))
+    mistakes = {"nowhere": ["nowhere"], "stage": [sft], "empty": []}
+    for title, names in mistakes.items():
+        with pytest.raises(RecipeError) as refused:
+            find_runs(names, tmp_path / ("empty" if title == "empty" else "outputs"))
+        snapshot(str(refused.value), title)
 
 
 def test_a_run_is_described_with_trls_defaults(tmp_path):
-    told = describe(made.run(tmp_path, loss_type="grpo"))
+    told = describe(made_runs.run(tmp_path, loss_type="grpo"))
     assert told["settings"]["scale_rewards"] == "group"  # trl's own default
     assert told["settings"]["loss_type"] == "grpo" and told["settings"]["num_generations"] == 8
     assert told["rewards"] == {"correct_answer": 1.0, "format_tags": 0.25}
@@ -58,18 +50,14 @@ def test_a_run_is_described_with_trls_defaults(tmp_path):
     ("summary", "stopped", "result"),
     [
         ({"steps": 4}, None, None),
-        (
-            {"steps": 3, "stopped": "grpo: stopped at step 3: flat"},
-            "grpo: stopped at step 3: flat",
-            None,
-        ),
+        ({"steps": 3, "stopped": "grpo: stopped"}, "grpo: stopped", None),
         ({"steps": 3, "stopped": ["a stranger's"]}, None, None),
         ({"best_checkpoint": "outputs/x/grpo/checkpoint-20"}, None, "checkpoint-20"),
     ],
 )
 def test_how_a_run_ended_is_told(tmp_path, summary, stopped, result):
-    path = made.run(tmp_path)
-    (path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    path = made_runs.run(tmp_path)
+    made_runs.write_json(path / "summary.json", summary)
     told = describe(path)
     assert (told["stopped"], told["result"]) == (stopped, result)
 
@@ -100,28 +88,24 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     assert curves(tmp_path) == {"step": [1], "reward": [2.0]}
 
 
-WRONG = {
-    "recipe.yaml": [
-        "grpo: {epsilon: .nan, num_generations: 1e400}",
-        f"seed: {10**400}",
-        "rewards: {a: {weight: [1]}, b: {weight: x}}",
-        "[1]",
-    ],
-    "versions.json": ['{"hardware": [NaN, {"a": 1}]}', '{"hardware": 5}', "[]"],
-    "summary.json": [
-        '{"steps": NaN}',
-        '{"steps": 1e999, "time": [1]}',
-        f'{{"steps": {10**400}}}',
-        "5",
-    ],
-}
-
-
 @pytest.mark.parametrize(
-    ("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts]
+    ("name", "text"),
+    [
+        ("recipe.yaml", "grpo: {epsilon: .nan, num_generations: 1e400}"),
+        ("recipe.yaml", f"seed: {10**400}"),
+        ("recipe.yaml", "rewards: {a: {weight: [1]}, b: {weight: x}}"),
+        ("recipe.yaml", "[1]"),
+        ("versions.json", '{"hardware": [NaN, {"a": 1}]}'),
+        ("versions.json", '{"hardware": 5}'),
+        ("versions.json", "[]"),
+        ("summary.json", '{"steps": NaN}'),
+        ("summary.json", '{"steps": 1e999, "time": [1]}'),
+        ("summary.json", f'{{"steps": {10**400}}}'),
+        ("summary.json", "5"),
+    ],
 )
 def test_what_no_run_writes_is_left_out(tmp_path, name, text):
-    path = made.run(tmp_path)
+    path = made_runs.run(tmp_path)
     (path / name).write_text(text, encoding="utf-8")
     (path.parent / "eval/held-out/gone.jsonl").symlink_to("nowhere")
     told = describe(path)
@@ -130,7 +114,7 @@ def test_what_no_run_writes_is_left_out(tmp_path, name, text):
 
 
 def test_an_evaluation_elsewhere_is_not_listed(tmp_path):
-    path = made.run(tmp_path / "run")
+    path = made_runs.run(tmp_path / "run")
     (path.parent / "eval").rename(tmp_path / "elsewhere")
     (path.parent / "eval").symlink_to(tmp_path / "elsewhere")
     assert describe(path)["evaluations"] == {}
@@ -138,7 +122,7 @@ def test_an_evaluation_elsewhere_is_not_listed(tmp_path):
 
 def test_more_numbers_than_a_page_can_show_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "MOST_NUMBERS", 50)
-    path = made.run(tmp_path)
+    path = made_runs.run(tmp_path)
     write_lines(path / "metrics.jsonl", [{"step": 1, "a": 1}, {"step": 2, "b": 1}])
     assert curves(path)["step"] == [1, 2]
     write_lines(path / "metrics.jsonl", [{"step": i, f"name {i}": 1} for i in range(20)])
@@ -147,19 +131,17 @@ def test_more_numbers_than_a_page_can_show_are_refused(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_never_run_by_a_shell(tmp_path):
-    path = made.run(tmp_path / "a $(touch x) b")
+    path = made_runs.run(tmp_path / "a $(touch x) b")
     assert shlex.split(describe(path)["explain"])[-1] == f"RUN={shlex.quote(str(path))}"
-    assert describe(made.run(tmp_path / "plain"))["explain"].startswith(
+    assert describe(made_runs.run(tmp_path / "plain"))["explain"].startswith(
         "make explain STEP=%step ROW=%row RUN="
     )
 
 
 def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):
-    path = made.run(tmp_path)
-    lines = [
-        {"step": 5, "reward": 1.0, "seconds/update": 2.0},
-        {"step": 5, "eval_reward": 0.5, "seconds/update": 0.5},
-    ]
+    path = made_runs.run(tmp_path)
+    lines = [{"step": 5, "reward": 1.0, "seconds/update": 2.0}]
+    lines += [{"step": 5, "eval_reward": 0.5, "seconds/update": 0.5}]
     lines += [{"step": 5, "seconds/evaluation": 3.0}, {"step": 6, "seconds/update": 1.0}]
     write_lines(path / "metrics.jsonl", lines)
     found = curves(path)
@@ -167,7 +149,7 @@ def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):
 
 
 def test_nothing_outside_the_folder_is_read(tmp_path):
-    path = made.run(tmp_path / "run")
+    path = made_runs.run(tmp_path / "run")
     secret = tmp_path / "secret.jsonl"
     secret.write_text('{"step": 1, "reward": 5}\n', encoding="utf-8")
     (path / "metrics.jsonl").unlink()
@@ -183,8 +165,18 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
         changed(path, "held-out", "base", "grpo")
 
 
+def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
+    path = made_runs.run(tmp_path)
+    with (path / "metrics.jsonl").open("r+b") as file:
+        file.truncate(LARGEST)
+        assert run_file(path, "metrics.jsonl") == path / "metrics.jsonl"
+        file.truncate(LARGEST + 1)
+    with pytest.raises(ValueError, match=r"metrics\.jsonl has 256 MiB, more than a run writes"):
+        run_file(path, "metrics.jsonl")
+
+
 def test_the_questions_that_flipped_come_first(tmp_path):
-    path = made.run(tmp_path)
+    path = made_runs.run(tmp_path)
     told = changed(path, "held-out", "sft", "grpo")
     kinds = ["won", "lost", "wrong twice", "right twice"]
     assert [(row["id"], row["kind"]) for row in told["rows"]] == list(enumerate(kinds))
@@ -192,64 +184,49 @@ def test_the_questions_that_flipped_come_first(tmp_path):
     both = pair(path, "held-out", "sft", "grpo", 0)
     assert [each["text"] for each in both["answers"]] == ["sft says 0", "grpo says 0"]
     assert [each["right"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
-    for wrong in (
-        ("nowhere", "sft", "grpo", 0),
-        ("held-out", "other", "grpo", 0),
-        ("held-out", "sft", "grpo", 9),
-    ):
+    wrong = [("nowhere", "sft", 0), ("held-out", "other", 0), ("held-out", "sft", 9)]
+    for benchmark, before, question in wrong:
         with pytest.raises(ValueError, match=r"there is no evaluation|has no question"):
-            pair(path, *wrong)
+            pair(path, benchmark, before, "grpo", question)
 
 
 def test_a_result_is_that_of_the_report(tmp_path):
-    path = made.run(tmp_path)
+    path = made_runs.run(tmp_path)
     (told,) = results(path)
     compared = report.compare(path.parent / "eval/held-out", ["base", "sft", "grpo"])
-    assert [(m["label"], m["accuracy"]) for m in told["models"]] == [
-        ("base", 0),
-        ("sft", 0.5),
-        ("grpo", 0.5),
-    ]
+    accuracies = {model["label"]: model["accuracy"] for model in told["models"]}
+    assert accuracies == {"base": 0, "sft": 0.5, "grpo": 0.5}
     assert {(a, b): text for a, b, text in told["verdicts"]} == report.verdicts(compared.answers)
     assert all(f"→ {b}: {text}" in "\n".join(compared.table) for _, b, text in told["verdicts"])
-    assert told["flips"]["counts"] == dict.fromkeys(
-        ["won", "lost", "wrong twice", "right twice"], 1
-    )
+    kinds = ("won", "lost", "wrong twice", "right twice")
+    assert told["flips"]["counts"] == dict.fromkeys(kinds, 1)
     assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
     (path / "model.safetensors").write_bytes(b"other weights")
     assert results(path)[0]["why"].startswith("The answers belong to other weights")
     answers = path.parent / "eval/held-out/sft.jsonl"
-    answers.write_text(
-        answers.read_text().replace('"max_new_tokens": 40', '"max_new_tokens": 41'),
-        encoding="utf-8",
-    )
-    assert (
-        results(path)[0]["why"] == "sft and base cannot be compared: they differ in max_new_tokens"
-    )
+    made_runs.replace_text(answers, '"max_new_tokens": 40', '"max_new_tokens": 41')
+    reason = "sft and base cannot be compared: they differ in max_new_tokens"
+    assert results(path)[0]["why"] == reason
 
 
 def test_a_run_says_what_it_was_made_of(tmp_path):
-    path = made.run(tmp_path, logging_steps=7)
+    path = made_runs.run(tmp_path, logging_steps=7)
     (path / "data.json").write_text('{"problems": 5, "sha256": "ab"}', encoding="utf-8")
     told = about(path)
     assert told["recipe"]["grpo.logging_steps"] == told["filled"]["grpo.logging_steps"] == "7"
     assert "grpo.beta" not in told["recipe"] and told["filled"]["grpo.beta"] == "0.0"
-    assert (
-        told["data"] == {"problems": "5", "sha256": "ab"}
-        and told["versions"]["hardware"] == "a CPU"
-    )
+    assert told["data"] == {"problems": "5", "sha256": "ab"}
+    assert told["versions"]["hardware"] == "a CPU"
     for recipe in ("grpo: [1]", "rewards: 5\ngrpo: {1: .nan}", "[1]"):
         (path / "recipe.yaml").write_text(recipe, encoding="utf-8")
         json.dumps(about(path), allow_nan=False)
 
 
 def test_the_page_has_the_runs_advice(tmp_path):
-    run = made.run(tmp_path)
+    run = made_runs.run(tmp_path)
     assert advice(run) == []
-    lines = [
-        {"step": step, "completions/clipped_ratio": 0.5, "reward": 0.1} for step in range(1, 20)
-    ]
-    write_lines(run / "metrics.jsonl", lines)
+    sick = {"completions/clipped_ratio": 0.5, "reward": 0.1}
+    write_lines(run / "metrics.jsonl", [{"step": step} | sick for step in range(1, 20)])
     told = advice(run)
     assert [(each["rule"], each["step"]) for each in told] == [("truncated", 8)]
     assert "grpo.max_completion_length (now 40)" in told[0]["message"]

@@ -1,0 +1,282 @@
+"""The page's groups and answers in a real browser: clicked, dragged, read by keyboard, given
+hostile texts."""
+
+import re
+import urllib.parse
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests import made_runs
+from tests.viewer.browser import (
+    FITS,
+    GROUP,
+    PAIR,
+    PHONE,
+    announced,
+    by_numpy,
+    drag,
+    main_text,
+    numbers,
+    texts,
+    totals_of,
+    visit,
+)
+from training.step_rewards import normalise, spread
+from viewer.page import standalone_page
+
+pytestmark = pytest.mark.browser
+
+
+def near(tab, expected: np.ndarray) -> bool:
+    """Whether the page shows these advantages."""
+    return np.allclose(numbers(tab, GROUP), expected, atol=1e-4)
+
+
+def one_file(folder, run) -> str:
+    """The address of the file that holds a run's page."""
+    file = folder / "page.html"
+    file.write_text(standalone_page([run]), encoding="utf-8")
+    return file.as_uri()
+
+
+def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, show, tmp_path):
+    run = made_runs.run(tmp_path)
+    pairs = made_runs.with_steps(run, 0.5)[2][8:16]
+    show("groups/0/2/1", "[data-step]", run)
+    ends = [[end for end, _ in steps] for steps in pairs]
+    rewards = normalise([[reward for _, reward in steps] for steps in pairs], 8, "group")
+    of_steps = spread(rewards, ends, 20).numpy()
+    tokens = by_numpy(totals_of(run, 2, 1))[:, None] + 0.5 * of_steps
+    expected = {
+        f"{8 + i}/{k}": tokens[i, end - 1] for i in range(8) for k, end in enumerate(ends[i])
+    }
+    places = tab.eval_on_selector_all("[data-step]", "all => all.map((e) => e.dataset.step)")
+    values = numbers(tab, "[data-step]")
+    assert dict(zip(places, values, strict=True)) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_reward_that_is_dragged_moves_every_advantage_of_its_group(tab, runs):
+    run, _, address = runs
+    visit(tab, address + "groups/0/2/1", GROUP)
+    assert texts(tab, ".detail .where") == ["step 2, group 1"]
+    totals = totals_of(run, 2, 1)
+    assert near(tab, by_numpy(totals))
+    slider = tab.locator("input[aria-label='Reward of completion 11']")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    tab.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
+    drag(tab, box, 0.3, 0.7, box["height"] / 2)
+    totals[3] = float(slider.input_value())
+    assert 0.6 < totals[3] < 1.1
+    assert near(tab, by_numpy(totals))
+    assert numbers(tab, "[data-mean]", "mean")[0] == pytest.approx(totals.mean(), abs=1e-6)
+    assert numbers(tab, "[data-std]", "std")[0] == pytest.approx(totals.std(ddof=1), abs=1e-6)
+    tab.get_by_role("button", name="As it was").click()
+    assert near(tab, by_numpy(totals_of(run, 2, 1)))
+
+
+@pytest.mark.parametrize("scale", ["batch", "none"])
+def test_the_runs_own_scaling_is_used(tab, show, tmp_path, scale):
+    run = made_runs.run(tmp_path, scale_rewards=scale)
+    batch = np.concatenate([totals_of(run, 3, group) for group in range(3)])
+    show("groups/0/3/2", GROUP, run)
+    divisor = batch.std(ddof=1) if scale == "batch" else 1 - 1e-4
+    assert near(tab, by_numpy(totals_of(run, 3, 2), divisor))
+
+
+def test_a_thinner_group_has_the_baseline_of_those_that_are_left(tab, runs):
+    visit(tab, runs[2] + "groups/0/1/0", GROUP)
+    tab.locator("input[aria-label='Completions in the group']").focus()
+    for _ in range(5):
+        tab.keyboard.press("ArrowLeft")
+    totals = totals_of(runs[0], 1, 0)
+    assert tab.locator(".left-out").count() == 5
+    assert np.allclose(numbers(tab, GROUP)[:3], by_numpy(totals[:3]), atol=1e-4)
+    scatter = totals.std(ddof=1) / np.sqrt(3) * np.sqrt(5 / 8)
+    assert f"± {scatter:.3f}".rstrip("0") in main_text(tab)
+    tab.get_by_role("button", name="Draw others").click()
+    classes = [article.get_attribute("class") for article in tab.locator("article").all()]
+    drawn = [i for i, names in enumerate(classes) if "left-out" not in names]
+    assert np.allclose(np.array(numbers(tab, GROUP))[drawn], by_numpy(totals[drawn]), atol=1e-4)
+
+
+def test_groups_are_filtered_and_sorted(tab, runs):
+    visit(tab, runs[2] + "groups/0", ".entry")
+    assert tab.locator(".entry").count() == 12
+    tab.get_by_label("Step").select_option("3")
+    assert tab.locator(".entry").count() == 3
+    tab.get_by_label("Order").select_option("high")
+    means = [float(re.search(r"mean ([\d.]+)", text)[1]) for text in texts(tab, ".entry")]
+    assert means == sorted(means, reverse=True)
+    tab.get_by_label("Show").select_option("truncated")
+    assert all("truncated" in text for text in texts(tab, ".entry"))
+
+
+def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, show, tmp_path):
+    run = made_runs.run(tmp_path)
+
+    def equal_three(frame: pd.DataFrame):
+        """In the second group, in all that they are and earned."""
+        for i in (8, 10, 11):
+            columns = ["correct_answer", "format_tags", "advantage", "truncated"]
+            frame.loc[i, columns] = [1.0, 1.0, 0.5, False]
+            frame.at[i, "completion"] = [made_runs.chat("assistant", "the same Ünterton")]
+
+    made_runs.change_table(run, 3, equal_three)
+    file = one_file(tmp_path, run) + "#"
+    visible = tab.locator(".completion:visible")
+    for address in (show("groups/0/3/0", GROUP, run), file):
+        tab.goto("about:blank")
+        visit(tab, f"{address}groups/0/3/0", GROUP)
+        tab.keyboard.press("j")
+        announced(tab, "Step 3, group 1")
+        assert tab.locator(".entry[aria-current]").get_attribute("data-group") == "3/1"
+        assert visible.count() == 6 and texts(tab, ".times") == ["×3"]
+        tab.locator(".times").click()
+        assert visible.count() == 8
+        tab.keyboard.press("k")
+        announced(tab, "Step 3, group 0")
+        tab.get_by_label("Search questions and completions").fill("THE SAME üntert")
+        announced(tab, "Step 3, group 1")  # opened, as the first that matches
+        assert tab.locator(".entry").count() == 1
+        tab.keyboard.press("j")  # is a letter of what is sought
+        assert texts(tab, ".detail .where") == ["step 3, group 1"]
+    tab.goto("about:blank")
+    visit(tab, f"{file}groups/0/4/2", ".entry[aria-current]")
+    tab.wait_for_timeout(300)
+    # what is open is in its list's view
+    assert tab.locator(".list").evaluate("e => e.scrollTop") > 0
+    tab.set_viewport_size(PHONE)
+    parts = (".asked", ".said", ".completion input", ".line.thin input", ".list")  # the text first
+    tops = [tab.locator(part).first.bounding_box()["y"] for part in parts]
+    assert tops == sorted(tops)
+
+
+def test_a_question_that_was_asked_again_leads_to_its_other_answers(tab, show, tmp_path):
+    run = made_runs.run(tmp_path)
+    question = pd.read_parquet(run / made_runs.TABLE.format(3))["prompt"][0]
+
+    def ask_again(frame: pd.DataFrame):
+        """In the first of two groups; the second is asked something else."""
+        for i in range(16):
+            another = [made_runs.chat("user", "Another?")]
+            frame.at[i, "prompt"] = question if i < 8 else another
+        frame["correct_answer"] = [1.0] * 5 + [0.0] * (len(frame) - 5)
+
+    made_runs.change_table(run, 4, ask_again)
+    address = show("groups/0/3/0", GROUP, run)
+    tab.locator(".over a", has_text="step 4: 5 of 8 right").click()
+    tab.locator(".over b", has_text="step 4").wait_for()
+    assert texts(tab, ".detail .where") == ["step 4, group 0"]
+    tab.goto(f"{address}groups/0/4/1")
+    tab.locator(".detail .asked", has_text="Another?").wait_for()
+    assert tab.locator(".over").count() == 0
+
+
+def test_why_no_group_can_be_shown_is_told(tab, show, tmp_path):
+    run = made_runs.run(tmp_path)
+    made_runs.replace_text(run / "recipe.yaml", "  format_tags: {weight: 0.25}\n", "")
+    show("groups/0", "text=Not read: 4 of its files.", run)
+    text = main_text(tab)
+    assert "it has the rewards correct_answer, format_tags, and the recipe 1" in text
+    assert "no completions yet" not in text
+
+
+def test_the_page_is_used_by_keyboard_alone(tab, runs):
+    visit(tab, runs[2], ".chart canvas")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("ArrowRight")
+    tab.wait_for_selector(".entry")
+    assert tab.evaluate("document.activeElement.id") == "tab-groups"
+    tab.locator(".entry").first.focus()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    announced(tab, "Step 1, group 1")
+    assert tab.locator(".entry[aria-current]").count() == 1
+
+
+def test_what_was_won_comes_first_with_both_answers(tab, runs):
+    visit(tab, runs[2] + "changed/0", PAIR)
+    kinds = [text.split("\n")[0] for text in texts(tab, ".entry")]
+    assert kinds == ["won", "lost", "wrong twice", "right twice"]
+    assert texts(tab, ".pair .said") == ["sft says 0", "grpo says 0"]
+    tab.get_by_role("button", name="lost 1").click()
+    assert tab.locator(".entry").count() == 1
+
+
+def test_choosing_another_model_keeps_the_focus(tab, runs):
+    visit(tab, runs[2] + "changed/0", PAIR)
+    chooser = tab.get_by_label("Before")
+    chooser.focus()
+    chooser.select_option("base")
+    tab.get_by_text("base says 0").wait_for()
+    assert tab.evaluate("document.activeElement.closest('label').textContent").startswith("Before")
+
+
+@pytest.mark.parametrize("how", ["served", "one file"])
+def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
+    page, run = (runs[2], 1)
+    if how == "one file":
+        page, run = one_file(tmp_path, runs[1]) + "#", 0
+    visit(tab, f"{page}groups/{run}/1/0", GROUP)
+    written = texts(tab, ".completion .said")
+    assert written[:3] == made_runs.HOSTILE[:3]
+    assert "U+001B[2J" in written[3] and "U+202E" in written[3]
+    assert "\u202e" not in written[3] and "\x1b" not in written[3]
+    assert len(written[4]) == 20_000
+    assert tab.evaluate(FITS)
+    tab.goto(f"{page}changed/{run}")
+    tab.reload()
+    tab.wait_for_selector(PAIR)
+    assert texts(tab, ".pair .said")[0] == made_runs.HOSTILE[2]
+    assert tab.evaluate("window.broken") is None
+    assert tab.locator("iframe, img, main script").count() == 0
+
+
+def test_one_file_opens_from_disk(tab, runs, tmp_path):
+    visit(tab, one_file(tmp_path, runs[0]), ".chart canvas")
+    tab.get_by_role("tab", name="Groups").click()
+    tab.wait_for_selector(GROUP)
+    assert len(numbers(tab, GROUP)) == 8
+
+
+def test_a_long_completion_is_shown_whole_when_asked_for(tab, runs):
+    visit(tab, runs[2] + "groups/1/1/0", GROUP)
+    button = tab.get_by_role("button", name="Show all 1,000,000 characters")
+    button.click()
+    button.wait_for(state="detached")
+    assert len(tab.locator(".completion .said").nth(4).text_content()) == 1_000_000
+
+
+def test_a_token_is_worked_out_in_numbers(tab, show, tmp_path):
+    run = made_runs.run(tmp_path)
+    show("groups/0/2/1", GROUP, run)
+    tab.get_by_role("link", name="its tokens").nth(1).click()
+    tab.get_by_text(f"make explain STEP=2 ROW=9 RUN={run}").wait_for()
+    requests = []
+
+    def work_out(route):
+        url = urllib.parse.unquote(route.request.url)
+        requests.append((route.request.method, url.split("/api/")[1]))
+        made_runs.explained(run, 2, 9)
+        route.fulfill(json={})
+
+    tab.route("**/api/*explain%2F2*", work_out)
+    tab.get_by_role("button", name="Work out its tokens").click()
+    tab.wait_for_selector(".token")
+    assert requests == [("POST", "0/explain/2/9")]
+    (run / "explain/2-9.json").unlink()
+    tab.reload()
+    tab.get_by_text("make explain STEP=2").wait_for()
+    made_runs.explained(run, 2, 9)
+    tab.wait_for_selector(".token", timeout=15_000)  # the page looks again by itself
+    assert "It is not what training clipped" in main_text(tab)
+    tab.locator(".token").nth(2).click()
+    text = tab.locator(".sum").inner_text()
+    assert "1.5 × −0.8 = −1.2" in text and "clip(1.5, 0.8, 1.2) × −0.8 = −0.96" in text
+    assert "−(−1.2) + 0.04 × 0.3 = 1.212" in text
+    assert texts(tab, ".token")[1] == made_runs.HOSTILE[1].replace(" ", "·")
