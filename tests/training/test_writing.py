@@ -1,5 +1,6 @@
 """One process writes into a folder, and a disk that refuses is one message."""
 
+import builtins
 import errno
 import fcntl
 import os
@@ -14,20 +15,17 @@ import pytest
 from console.faults import RecipeError
 from stages import split_options
 from tests import stage_process
-from tests.support import ROOT, as_process_1, run_stage, send
+from tests.support import ROOT, as_process_1, refused, send
+from tests.tables import cases
 from tests.waits import alive, run_command, start_command, until
 from training import writing
 from training.checkpoints import write_whole
 from training.writing import unwritten
 
-RUN = [
-    "recipes/tiny-arithmetic.yaml",
-    "data.validation=40",
-    "sft=null",
-    "grpo.max_steps=4",
-    "grpo.save_steps=2",
-]
-RUN += ["grpo.num_iterations=1", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
+RUN = """recipes/tiny-arithmetic.yaml data.validation=40 sft=null grpo.max_steps=4
+    grpo.save_steps=2 grpo.num_iterations=1 grpo.per_device_train_batch_size=16
+    grpo.num_generations=4"""
+RUN = shlex.split(RUN)
 
 
 def command(folder, stage: str = "grpo") -> list[str]:
@@ -37,26 +35,24 @@ def command(folder, stage: str = "grpo") -> list[str]:
 @pytest.mark.train
 def test_of_two_starts_at_one_moment_one_trains(tmp_path):
     run, words = tmp_path / "run", command(tmp_path / "run")[3:]
-    folders, both = [tmp_path / "one", tmp_path / "other"], []
-    for each in folders:
-        each.mkdir()
-        both += stage_process.start("stages.grpo", words, ROOT, dict(os.environ), each, processes=1)
-    until(lambda: not any(map(alive, both)))
-    first, second = sorted(range(2), key=lambda i: stage_process.code(both[i]))
-    assert [stage_process.code(both[i]) for i in (first, second)] == [0, 2]
-    told = (folders[second] / "0/stderr").read_text()
-    assert f"{run}/grpo is in use by process {both[first].pid}: wait" in told
-    assert (
-        "grpo: done, in" in (folders[first] / "0/stdout").read_text()
-        and (run / "grpo/report.md").is_file()
-    )
+    started = {}
+    for name in ("one", "two"):
+        logs = tmp_path / name
+        logs.mkdir()
+        [process] = stage_process.start("stages.grpo", words, ROOT, dict(os.environ), logs, 1)
+        started[process] = logs / "0"
+    until(lambda: not any(map(alive, started)))
+    first, second = sorted(started, key=stage_process.code)
+    assert (stage_process.code(first), stage_process.code(second)) == (0, 2)
+    refusal = (started[second] / "stderr").read_text()
+    assert f"{run}/grpo is in use by process {first.pid}: wait" in refusal
+    assert "grpo: done, in" in (started[first] / "stdout").read_text()
+    assert (run / "grpo/report.md").is_file()
 
 
 def test_a_folder_that_was_only_locked_is_removed(tmp_path):
-    mistake = run_stage(
-        "sft", RUN[0], f"output_dir={tmp_path}/x/y", "sft.max_length=2", check=False
-    )
-    assert mistake.returncode == 2 and "max_length" in mistake.stderr
+    words = [RUN[0], f"output_dir={tmp_path}/x/y", "sft.max_length=2"]
+    assert "max_length" in refused("sft", *words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,19 +67,16 @@ lock(folder)
 @pytest.mark.parametrize("stage", ["sft", "own_solutions", "probe", "evaluate"])
 def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
     folder = tmp_path / {"evaluate": "eval/held-out"}.get(stage, stage)
-    holder = start_command(
-        [sys.executable, "-c", f"{LOCK}input()", folder], cwd=ROOT, stdin=subprocess.PIPE
-    )
+    words = [sys.executable, "-c", f"{LOCK}input()", folder]
+    holder = start_command(words, cwd=ROOT, stdin=subprocess.PIPE)
     until(lambda: (folder / ".lock").is_file() and (folder / ".lock").read_text(), running=[holder])
     (folder / "data.json").write_text("{}")
-    given = ["--held-out"] if stage == "evaluate" else []
     overrides = [f"output_dir={tmp_path}", "data.own_solutions={samples: 2, problems: 2}"]
-    second = run_stage(stage, RUN[0], *overrides, *given, check=False)
+    if stage == "evaluate":
+        overrides.append("--held-out")
+    refusal = refused(stage, RUN[0], *overrides)
     holder.communicate(b"\n", timeout=60)
-    assert f"{folder} is in use by process {holder.pid}: wait" in second.stderr, second.stderr[
-        -3000:
-    ]
-    assert second.returncode == 2
+    assert f"{folder} is in use by process {holder.pid}: wait" in refusal
     assert {each.name for each in folder.iterdir()} == {".lock", "data.json"}
 
 
@@ -103,9 +96,8 @@ def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
 
 def test_what_a_killed_process_has_forked_holds_no_folder(tmp_path):
     forks = "import os, time\nos.fork() or time.sleep(600)\nos.kill(os.getpid(), 9)"
-    holder = start_command(
-        [sys.executable, "-c", f"{LOCK}{forks}", tmp_path], cwd=ROOT, start_new_session=True
-    )
+    words = [sys.executable, "-c", f"{LOCK}{forks}", tmp_path]
+    holder = start_command(words, cwd=ROOT, start_new_session=True)
     try:
         assert holder.wait(60) == -signal.SIGKILL
         with (tmp_path / ".lock").open("a+") as file:
@@ -136,65 +128,33 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
     monkeypatch.setattr(os, "fsync", syncs_files)
     writing.lock(tmp_path / "x")
     write_whole(tmp_path / "x/y", "z")
-    assert (
-        f"{tmp_path}/x is on a disk without locks (No locks available): start no"
-        in capsys.readouterr().out
-    )
+    warning = f"{tmp_path}/x is on a disk without locks (No locks available): start no"
+    assert warning in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (
-            OSError(errno.ENOSPC, "No space left on device"),
-            "cannot read or write a file or standard output (No space left on device): ",
-        ),
-        (
-            OSError(errno.EROFS, "Read-only file system", "x/c.png"),
-            "cannot read or write x/c.png (Read-only file system): ",
-        ),
-        (
-            OSError(errno.EDQUOT, "Disk quota exceeded", "x"),
-            "cannot read or write x (Disk quota exceeded): ",
-        ),
-        (
-            PermissionError(errno.EACCES, "Permission denied", "x"),
-            "cannot read or write x (Permission denied): ",
-        ),
-        (
-            RuntimeError("I/O error: File too large (os error 27)"),
-            "cannot read or write a file or standard output (File too large): ",
-        ),
-        (
-            OSError(errno.ENAMETOOLONG, "File name too long", "x" * 999),
-            f"{'x' * 300}: File name too long.",
-        ),
-        (IsADirectoryError(errno.EISDIR, "Is a directory", "x/y"), "x/y: Is a directory."),
-        (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), None),
-        (PermissionError(errno.EPERM, "Operation not permitted"), None),  # of no file
-        (RuntimeError("shapes differ"), None),
-    ],
-)
-def test_a_disk_that_refuses_is_told(error, said, tmp_path, monkeypatch):
+@cases(__file__, "errors")
+def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "run_folders", [])  # other tests train in this process
+    arguments = [text] if number is None else [getattr(errno, number), text]
+    if file:
+        arguments.append(file)
+    error = getattr(builtins, kind)(*arguments)
+    run = tmp_path / "a b"
+    if said is None:
+        assert unwritten(error) is None
+        monkeypatch.setattr(writing, "run_folders", [run])
+        moved = str(unwritten(error))
+        assert (f"{run} was moved or removed" in moved) == isinstance(error, FileNotFoundError)
+        return
     stopped = unwritten(error)
-    assert (
-        stopped is None
-        if said is None
-        else str(stopped).startswith(said) and stopped.exit_code == 2
-    )
-    monkeypatch.setattr(writing, "run_folders", [run := tmp_path / "a b"])
-    assert not isinstance(error, FileNotFoundError) or f"{run} was moved or removed" in str(
-        unwritten(error)
-    )
+    assert str(stopped).startswith(said) and stopped.exit_code == 2
+    monkeypatch.setattr(writing, "run_folders", [run])
     run.mkdir()
     stopped = unwritten(error)
-    assert said is None or (
-        str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3
-    )
+    assert str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3
     (run / "summary.json").write_text('{"steps": 3}')
     command = str(unwritten(error)).partition(" The run is finished; make report ")[2]
-    assert said is None or split_options(shlex.split(command)) == [str(run)]
+    assert split_options(shlex.split(command)) == [str(run)]
 
 
 DISK = ["unshare", "-rm", "sh", "-c"]
@@ -210,22 +170,20 @@ def on_disk(folder, script: str) -> subprocess.CompletedProcess:
     return run_command([*DISK, mounted], capture_output=True, text=True)
 
 
+OWN = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"]
+
+
 @pytest.mark.parametrize(
-    "stage",
+    ("stage", "overrides"),
     [
-        "sft",
-        "grpo",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("own_solutions", "probe")),
+        ("sft", ["sft={}"]),
+        ("grpo", []),
+        pytest.param("own_solutions", OWN, marks=pytest.mark.slow),
+        pytest.param("probe", [], marks=pytest.mark.slow),
     ],
 )
-def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
-    own = (
-        ["sft={}", "data.own_solutions={samples: 2, problems: 2}"]
-        if stage == "own_solutions"
-        else []
-    )
-    own += ["sft={}"] if stage == "sft" else []
-    words = shlex.join([*command(tmp_path / "disk", stage), *own])
+def test_outputs_that_are_read_only_are_one_message(stage, overrides, tmp_path):
+    words = shlex.join([*command(tmp_path / "disk", stage), *overrides])
     disk = shlex.quote(f"{tmp_path}/disk")
     done = on_disk(tmp_path / "disk", f"mount -o remount,ro {disk}; {words}")
     assert done.returncode == 2, done.stderr[-3000:]
@@ -234,8 +192,8 @@ def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
 
 
 FULL = """
-import os, sys, {module}
-owner = {owner}
+import os, pkgutil, sys
+owner = pkgutil.resolve_name("{owner}")
 write = owner.{function}
 def fills(*given, **named):
     with open("{disk}/fill", "wb") as file:
@@ -253,55 +211,32 @@ run("grpo", main)
 """
 
 
+NOTHING = "Nothing has been saved yet"
+FINISHED = "The run is finished; make report FILE="
+RESUMES = "The same command resumes from "
+
+
 @pytest.mark.train
 @pytest.mark.parametrize(
-    ("module", "owner", "function", "said"),
+    ("owner", "function", "saved"),
     [
-        ("training.saving", "training.saving", "write_manifest", "Nothing has been saved yet"),
-        *(
-            pytest.param(*each, marks=pytest.mark.slow)
-            for each in [
-                (
-                    "training.run_folder",
-                    "training.run_folder.RunFolder",
-                    "finish",
-                    "The same command resumes from ",
-                ),
-                (
-                    "evaluation.pictures",
-                    "evaluation.pictures",
-                    "save",
-                    "The run is finished; make report FILE=",
-                ),
-                (
-                    "training.progress",
-                    "training.progress.Metrics",
-                    "on_log",
-                    "Nothing has been saved yet",
-                ),
-                ("pandas", "pandas.DataFrame", "to_parquet", "Nothing has been saved yet"),
-            ]
-        ),
+        ("training.saving", "write_manifest", NOTHING),
+        pytest.param("training.run_folder.RunFolder", "finish", RESUMES, marks=pytest.mark.slow),
+        pytest.param("evaluation.pictures", "save", FINISHED, marks=pytest.mark.slow),
+        pytest.param("training.progress.Metrics", "on_log", NOTHING, marks=pytest.mark.slow),
+        pytest.param("pandas.DataFrame", "to_parquet", NOTHING, marks=pytest.mark.slow),
     ],
 )
-def test_a_full_disk_is_one_message(module, owner, function, said, tmp_path):
+def test_a_full_disk_is_one_message(owner, function, saved, tmp_path):
     disk = tmp_path / "disk"
-    (tmp_path / "full.py").write_text(
-        FULL.format(module=module, owner=owner, function=function, disk=disk)
-    )
-    words = [
-        sys.executable,
-        str(tmp_path / "full.py"),
-        *RUN,
-        "grpo.logging_steps=1",
-        f"output_dir={disk}",
-    ]
+    program = tmp_path / "full.py"
+    program.write_text(FULL.format(owner=owner, function=function, disk=disk))
+    words = [sys.executable, str(program), *RUN, "grpo.logging_steps=1", f"output_dir={disk}"]
     done = on_disk(disk, f"PYTHONPATH=. {shlex.join(words)}")
-    assert "Traceback" not in done.stderr, done.stderr[-3000:]
-    assert done.returncode == 3, done.stderr[-3000:]
-    assert "(No space left on device): make room" in done.stderr and said in done.stderr, (
-        done.stderr[-3000:]
-    )
+    message = done.stderr[-3000:]
+    assert "Traceback" not in done.stderr and done.returncode == 3, message
+    assert "(No space left on device): make room" in done.stderr, message
+    assert saved in done.stderr, message
 
 
 PRINTS = """
@@ -338,23 +273,26 @@ def test_a_reader_that_is_gone_ends_a_stage_without_a_trace():
     assert process.stderr.read() == b""
 
 
+HANGS_UP = """
+import os, signal, sys
+from stages.cli import mistakes_reported
+with mistakes_reported():
+    os.kill(os.getpid(), signal.SIGHUP)
+    sys.exit(7)
+"""
+
+
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_hangup_ends_a_stage_that_trains_nothing_but_under_nohup(ignored):
-    program = (
-        "import os, signal, sys\nfrom stages.cli import mistakes_reported\nwith"
-        " mistakes_reported():\n    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
-    )
-    command = ["nohup"] * ignored + [sys.executable, "-c", program]
+    command = ["nohup"] * ignored + [sys.executable, "-c", HANGS_UP]
     assert run_command(command, cwd=ROOT, capture_output=True).returncode == (7 if ignored else 75)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_process_1_is_ended_while_it_imports(number):
     """Of a container, for which the kernel's default is to do nothing."""
-    program = (
-        "import os, sys, time\nsys.argv[0] = '-m'\nimport stages\nprint(os.getpid(),"
-        " flush=True)\ntime.sleep(60)"
-    )
+    program = "import os, sys, time; sys.argv[0] = '-m'; import stages"
+    program += "; print(os.getpid(), flush=True); time.sleep(60)"
     process = as_process_1([sys.executable, "-c", program])
     assert process.stdout.readline() == "1\n"
     send(process, number)
