@@ -8,11 +8,14 @@ from ruamel.yaml import YAML
 
 from data import hub
 from schema.recipe import RecipeError, load_recipe
-from tests.support import run_stage
+from tests.made_runs import replace_text, write_json
+from tests.support import refused
+from tests.tables import cases
 from training import checkpoints
 from training.run_folder import conflict, find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
+ALL_STAGES = ("--stages", "sft", "grpo", "evaluate")
 ROWS = [{"problem": "1 + 1?", "solution": "2"}]
 
 
@@ -43,12 +46,8 @@ def test_a_start_that_trained_nothing_is_not_in_the_way(tmp_path):
 
 
 def test_the_saved_recipe_is_a_recipe(tmp_path):
-    overrides = [
-        f"output_dir={tmp_path}",
-        "grpo.max_steps=3",
-        "evaluate.samples=2",
-        "evaluate.temperature=0.5",
-    ]
+    overrides = [f"output_dir={tmp_path}", "grpo.max_steps=3"]
+    overrides += ["evaluate.samples=2", "evaluate.temperature=0.5"]
     recipe = load_recipe(RECIPE, overrides, check=())
     find_run(recipe, "grpo").begin(ROWS)
     again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1], check=())
@@ -77,15 +76,11 @@ def test_a_run_tells_which_packages_and_which_commits_of_the_hub_it_had(tmp_path
     assert {"math-verify", "bitsandbytes"} <= packages.keys()
 
 
-def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, monkeypatch):
+def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, monkeypatch, snapshot):
     monkeypatch.setenv("MAKE_TARGET", "grpo")
     for stage in ("sft", "grpo"):
         begun(tmp_path, stage)
-    words = [RECIPE, f"output_dir={tmp_path}", "seed=7", "--stages", "sft", "grpo", "evaluate"]
-    told = run_stage("preflight", *words, check=False)
-    assert told.returncode == 2
-    assert told.stderr.count("seed: 42 there, 7 here") == 1
-    assert f"{tmp_path}/sft and {tmp_path}/grpo: a run of another recipe is there:" in told.stderr
+    snapshot(refused("preflight", RECIPE, f"output_dir={tmp_path}", "seed=7", *ALL_STAGES))
 
 
 def test_the_choice_of_problems_is_of_grpo_alone(tmp_path):
@@ -99,35 +94,19 @@ def test_the_choice_of_problems_is_of_grpo_alone(tmp_path):
 def test_a_run_of_an_earlier_version_that_shuffled_its_problems_goes_on(tmp_path):
     recipe = begun(tmp_path, "grpo")
     saved = tmp_path / "grpo/recipe.yaml"
-    text = saved.read_text()
-    saved.write_text(text.replace("data:\n", "data:\n  order: shuffled\n"))
+    replace_text(saved, "data:\n", "data:\n  order: shuffled\n")
     assert conflict(recipe, "grpo") is None
     assert recipe_of(tmp_path / "grpo").data == recipe.data
-    saved.write_text(text.replace("data:\n", "data:\n  order: easy first\n"))
+    replace_text(saved, "order: shuffled", "order: easy first")
     assert "  data.order: easy first there, None here" in conflict(recipe, "grpo").message
 
 
 OWN = "data.own_solutions={samples: 8}"
 
 
-@pytest.mark.parametrize(
-    ("of_the_run", "override", "key"),
-    [
-        ((), OWN, "data.own_solutions.samples: None there, 8 here"),
-        ((OWN,), "data.own_solutions=null", "data.own_solutions.samples: 8 there, None here"),
-        (
-            (OWN,),
-            "data.own_solutions.temperature=0.7",
-            "data.own_solutions.temperature: 1.0 there, 0.7 here",
-        ),
-        ((OWN,), "grpo.max_completion_length=40", "grpo.max_completion_length: 48 there, 40 here"),
-        ((OWN,), "grpo.temperature=0.7", None),
-        ((OWN,), "grpo.learning_rate=1e-5", None),
-        ((OWN,), "evaluate.batch_size=4", None),
-        ((), "grpo.max_completion_length=40", None),
-    ],
-)
-def test_what_a_warm_start_of_the_models_own_making_depends_on(of_the_run, override, key, tmp_path):
+@cases(__file__, "own_solutions")
+def test_what_a_warm_start_of_the_models_own_making_depends_on(own, override, key, tmp_path):
+    of_the_run = [OWN] if own else []
     begun(tmp_path, "sft", *of_the_run)
     fault = conflict(read(tmp_path, *of_the_run, override), "sft")
     assert fault is None if key is None else f"  {key}" in fault.message
@@ -144,12 +123,8 @@ def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
     overrides = ["grpo.eval_steps=10", "grpo.save_steps=10"]
     begun(tmp_path, "grpo", *overrides)
     saved = tmp_path / "grpo/recipe.yaml"
-    text = (
-        saved.read_text()
-        .replace("checkpoint_problems:", "held_out:")
-        .replace("data:\n", "data:\n  order: by signal\n")
-    )
-    saved.write_text(text)
+    replace_text(saved, "checkpoint_problems:", "held_out:")
+    replace_text(saved, "data:\n", "data:\n  order: by signal\n")
     told = conflict(read(tmp_path, *overrides), "grpo").message
     assert "  data.order: by signal there, None here" in told
     assert "  evaluate.checkpoint_problems: None there, 192 here" in told
@@ -164,41 +139,26 @@ def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
 
     server = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
     begun(tmp_path, "grpo", *server, "grpo.vllm_server_host=10.0.0.1", "grpo.vllm_group_port=5001")
-    elsewhere = [
-        f"grpo.vllm_server_{each}" for each in ("host=10.0.0.2", "port=8001", "timeout=900")
-    ]
-    assert fault(*server, *elsewhere) is None
+    elsewhere = ["grpo.vllm_server_host=10.0.0.2", "grpo.vllm_server_port=8001"]
+    assert fault(*server, *elsewhere, "grpo.vllm_server_timeout=900") is None
     assert "  grpo.vllm_mode: server there, colocate here" in fault(server[0]).message
     # a file may not name another machine
     assert recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"
 
 
-def test_what_needs_a_probe_is_refused_without_one(tmp_path):
+def test_what_needs_a_probe_is_refused_without_one(tmp_path, snapshot):
     def told(*overrides: str) -> str:
         return str(not_probed(read(tmp_path, *overrides)) or "")
 
-    place = (
-        "override data.pass_rate=[0, 1]: data.pass_rate needs the pass rates of a finished probe:"
-        " make "
-    )
+    rate = "data.pass_rate=[0, 1]"
     assert told() == ""
-    assert told("data.pass_rate=[0, 1]").startswith(f"{place}sft ARGS=")
-    assert " && make probe ARGS=" in told("data.pass_rate=[0, 1]")
-    assert told("data.pass_rate=[0, 1]", "sft=null").startswith(f"{place}probe ARGS=")
-    words = [
-        RECIPE,
-        f"output_dir={tmp_path}",
-        "data.pass_rate=[0, 1]",
-        "--stages",
-        "sft",
-        "grpo",
-        "evaluate",
-    ]
-    needs = "data.pass_rate needs the pass rates"
-    assert needs in run_stage("preflight", *words, check=False).stderr
+    snapshot(told(rate), "with a warm start")
+    snapshot(told(rate, "sft=null"), "without")
+    words = [RECIPE, f"output_dir={tmp_path}", rate, *ALL_STAGES]
+    assert "data.pass_rate needs the pass rates" in refused("preflight", *words)
     (tmp_path / "probe").mkdir()
     (tmp_path / "probe/pass_rates.jsonl").touch()
-    assert told("data.pass_rate=[0, 1]") == ""
+    assert told(rate) == ""
 
 
 @pytest.mark.parametrize("name", ["recipe.yaml", ".lock", "metrics.jsonl", "data.json.partial"])
@@ -213,10 +173,9 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_told_first():
-    told = run_stage("sft", RECIPE, "output_dir=/proc/x", check=False)
-    assert told.returncode == 2
-    assert told.stderr.startswith("/proc/x/sft: cannot be written (")
-    assert len(told.stderr.splitlines()) == 1
+    message = refused("sft", RECIPE, "output_dir=/proc/x")
+    assert message.startswith("/proc/x/sft: cannot be written (")
+    assert len(message.splitlines()) == 1
 
 
 NOT_WRITTEN = "trainer_state.json is not the file that was written (67 bytes)"
@@ -228,13 +187,11 @@ def whole(folder, **files):
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         (folder / f"{name}.json").write_text(text)
-    told = {
-        each.name: [each.stat().st_size, checkpoints.sha256(each)]
-        for each in checkpoints.files_of(folder)
-    }
-    (folder / "manifest.json").write_text(
-        json.dumps({"step": 1, "files": told, "seal": checkpoints.seal(told)})
-    )
+    hashes = {}
+    for file in checkpoints.files_of(folder):
+        hashes[file.name] = [file.stat().st_size, checkpoints.sha256(file)]
+    content = {"step": 1, "files": hashes, "seal": checkpoints.seal(hashes)}
+    write_json(folder / "manifest.json", content)
 
 
 @pytest.mark.parametrize(
@@ -273,10 +230,8 @@ def test_a_hidden_file_that_is_read_is_of_the_checkpoint(name, tmp_path):
 
 def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     (tmp_path / "elsewhere/checkpoint-9").mkdir(parents=True)
-    state = json.dumps(
-        json.loads(STATE) | {"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"}
-    )
-    whole(tmp_path / "checkpoint-1", trainer_state=state)
+    best = {"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"}
+    whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | best))
     with pytest.raises(RecipeError, match="in another folder, as the best checkpoint"):
         checkpoints.require_resumable(tmp_path / "checkpoint-1")
 
@@ -284,10 +239,8 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
 def test_a_checkpoint_has_a_number(tmp_path):
     for name in ("10", "9", "\u00b2", "\u0663", "1e3", ""):
         (tmp_path / f"checkpoint-{name}").mkdir()
-    assert [each.name for each in checkpoints.checkpoints_of(tmp_path)] == [
-        "checkpoint-10",
-        "checkpoint-9",
-    ]
+    names = [folder.name for folder in checkpoints.checkpoints_of(tmp_path)]
+    assert names == ["checkpoint-10", "checkpoint-9"]
 
 
 TORN = ["", "{", "[]", "{}", "null", "[" * 100_000]
@@ -307,11 +260,10 @@ def test_checkpoints_without_their_recipe_are_not_resumed(text, tmp_path):
     recipe = begun(tmp_path, "grpo")
     file = tmp_path / "grpo/recipe.yaml"
     file.unlink() if text is None else file.write_text(text)
-    with pytest.raises(RecipeError, match=r"cannot be read|another recipe") as told:
+    with pytest.raises(RecipeError, match=r"cannot be read|another recipe") as error:
         find_run(recipe, "grpo", to_train=True)
-    assert re.search("move (.*/grpo|that run) away", str(told.value)) and "elete" not in str(
-        told.value
-    )
+    message = str(error.value)
+    assert re.search("move (.*/grpo|that run) away", message) and "elete" not in message
 
 
 @pytest.mark.parametrize("name", ["data.json", "versions.json"])
@@ -325,11 +277,10 @@ def test_what_was_lost_of_a_run_is_said_and_written_anew(name, text, tmp_path, c
     assert file.read_text() == before
     find_run(recipe, "grpo").begin(ROWS)
     assert " was lost: " not in capsys.readouterr().out
-    with pytest.raises(
-        RecipeError, match="began with 1 training problems, which are not these 2"
-    ) as told:
+    with pytest.raises(RecipeError) as error:
         find_run(recipe, "grpo").begin(ROWS * 2)
-    assert f"or move {tmp_path}/grpo away" in str(told.value)
+    assert "began with 1 training problems, which are not these 2" in str(error.value)
+    assert f"or move {tmp_path}/grpo away" in str(error.value)
 
 
 def test_a_run_begins_where_git_is_not_installed(tmp_path, monkeypatch):
@@ -389,9 +340,10 @@ def test_a_checkpoint_of_another_account_is_resumed_only_where_the_user_says_so(
 
 
 def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
-    monkeypatch.setattr(
-        checkpoints.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home"))
-    )
+    def no_home():
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(checkpoints.Path, "home", no_home)
     assert checkpoints.seal({"a": [1, "x"]}) is None
 
 
@@ -405,22 +357,15 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
     folder = find_run(on(2, f"{size}=32", f"{steps}=1"), stage)
     folder.begin(ROWS)
     (folder.path / "checkpoint-1").mkdir()
-    for processes, batch, accumulation in [
-        (2, 32, 1),
-        (1, 64, 1),
-        (1, 16, 4),
-        (4, 16, 1),
-        (8, 8, 1),
-        (4, 8, 2),
-    ]:
+    same = [(2, 32, 1), (1, 64, 1), (1, 16, 4), (4, 16, 1), (8, 8, 1), (4, 8, 2)]
+    for processes, batch, accumulation in same:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
     told = conflict(on(4, f"{size}=32"), stage).message
     assert f"  {size} × gradient_accumulation_steps × processes: 64 there, 128 here" in told
     told = conflict(on(4, f"{size}=16", f"{stage}.learning_rate=1e-3"), stage).message
     assert f"  {stage}.learning_rate: " in told and "processes" not in told
-    assert (
-        f"  {size}: 32 there, 16 here" in conflict(on(2, f"{size}=16", f"{steps}=2"), stage).message
-    )
+    told = conflict(on(2, f"{size}=16", f"{steps}=2"), stage).message
+    assert f"  {size}: 32 there, 16 here" in told
     (folder.path / "summary.json").write_text('{"steps": 1}')
     for processes, batch in [(2, 32), (4, 32), (4, 16)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None

@@ -21,22 +21,22 @@ from training.watch import CORRECT, RULES, WINDOW, advice_on
 
 RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}}
 RECORDED = Path(__file__).parent / "recorded"
-FORM, CUT, RATIO = (
-    "rewards/format_tags/mean",
-    "completions/clipped_ratio",
-    "sampling/importance_sampling_ratio/mean",
-)
+TROUBLE = (ROOT / "docs/trouble.md").read_text(encoding="utf-8")
+FORM, CUT = "rewards/format_tags/mean", "completions/clipped_ratio"
+RATIO = "sampling/importance_sampling_ratio/mean"
 WELL = {"reward": 0.75, CORRECT: 0.5, FORM: 1.0, FLAT: 0.4, CUT: 0.1, "entropy": 0.4, RATIO: 1.0}
 
 
 def logged(*phases: tuple[int, dict]) -> list[dict]:
     """The lines of phases, each so many lines long, and healthy but for some values; `...` is not
     logged. A line is five steps."""
-    values = [WELL | other for lines, other in phases for _ in range(lines)]
-    return [
-        {"step": 5 * (i + 1)} | {key: value for key, value in each.items() if value is not ...}
-        for i, each in enumerate(values)
-    ]
+    history = []
+    for lines, changes in phases:
+        values = WELL | changes
+        logged_values = {key: value for key, value in values.items() if value is not ...}
+        for _ in range(lines):
+            history.append({"step": 5 * (len(history) + 1)} | logged_values)
+    return history
 
 
 def told(history: list[dict], recipe: dict = RECIPE) -> list[tuple[int, str]]:
@@ -46,64 +46,25 @@ def told(history: list[dict], recipe: dict = RECIPE) -> list[tuple[int, str]]:
 # After 100 healthy steps. It is told where the mean of eight lines is clear: with three of them far
 # off, with five that are not so far, or with all eight where none may be healthy.
 SICK = [
-    (
-        "no signal",
-        {FLAT: 0.9, CORRECT: 0.95},
-        125,
-        ["71% of the groups", "78% of the answers", "too easy", "data.train"],
-    ),
-    (
-        "no signal",
-        {FLAT: 0.9, CORRECT: 0.07},
-        125,
-        ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"],
-    ),
-    (
-        "no signal",
-        {FLAT: 0.9},
-        125,
-        ["(all their completions earn the same)", "data.pass_rate: [0.1, 0.9]"],
-    ),
-    ("no signal", {FLAT: 0.9, CORRECT: ...}, 125, ["(all their completions earn the same)"]),
-    (
-        "no signal",
-        {FLAT: 1.0, CORRECT: ..., "rewards/f/mean": 0.0, "rewards/f/std": 0.0},
-        125,
-        ["(rewards.f 0)", "does not see the answer", "make audit"],
-    ),
-    (
-        "truncated",
-        {CUT: 0.6},
-        125,
-        ["41% of the completions", "grpo.max_completion_length (now 256)"],
-    ),
-    (
-        "entropy collapse",
-        {"entropy": 0.004},
-        140,
-        ["1% of the 0.4", "50% of the answers", "grpo.learning_rate (now 1e-05)"],
-    ),
-    (
-        "form only",
-        {CORRECT: 0.01, "reward": 0.26},
-        140,
-        ["format rewards 100%", "1.0% right", "sft.max_steps"],
-    ),
-    (
-        "sampler mismatch",
-        {RATIO: 0.85},
-        125,
-        ["mean ratio of 0.906", "model.dtype", "grpo.use_vllm: false"],
-    ),
+    ("no signal", {FLAT: 0.9, CORRECT: 0.95}, 125),  # too easy
+    ("no signal", {FLAT: 0.9, CORRECT: 0.07}, 125),  # too hard
+    ("no signal", {FLAT: 0.9}, 125),
+    ("no signal", {FLAT: 0.9, CORRECT: ...}, 125),
+    ("no signal", {FLAT: 1, CORRECT: ..., "rewards/f/mean": 0.0, "rewards/f/std": 0.0}, 125),
+    ("truncated", {CUT: 0.6}, 125),
+    ("entropy collapse", {"entropy": 0.004}, 140),
+    ("form only", {CORRECT: 0.01, "reward": 0.26}, 140),
+    ("sampler mismatch", {RATIO: 0.85}, 125),
 ]
 
 
-@pytest.mark.parametrize(("rule", "values", "step", "words"), SICK)
-def test_a_sickness_is_told_once_where_it_is_clear(rule, values, step, words):
+@pytest.mark.parametrize(("rule", "values", "step"), SICK)
+def test_a_sickness_is_told_once_where_it_is_clear(rule, values, step, snapshot):
     history = logged((20, {}), (20, values), (30, {}), (20, values))
     assert told(history) == [(step, rule)]
-    (found,) = advice_on(history, RECIPE)
-    assert [each for each in words if each not in found.message] == [] and "\n" not in found.message
+    (advice,) = advice_on(history, RECIPE)
+    assert "\n" not in advice.message
+    snapshot(advice.message)
 
 
 @pytest.mark.parametrize("key", [key for key in WELL if key != "reward"])
@@ -122,12 +83,9 @@ def test_a_healthy_run_is_told_nothing(values):
 @pytest.mark.parametrize("missing", list(WELL))
 def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
     """Without vLLM there is no ratio; a reward may be absent or of the user's own."""
-    sick = {key: value for _, values, _, _ in SICK for key, value in values.items()} | {
-        CORRECT: 0.01
-    }
-    history = [
-        {key: value for key, value in line.items() if key != missing} for line in logged((40, sick))
-    ]
+    sick = {"entropy": 0.004, CORRECT: 0.01, "reward": 0.26, FORM: None, FLAT: 1.0, CUT: 0.6}
+    sick |= {"rewards/f/mean": 0.0, "rewards/f/std": 0.0, RATIO: 0.85}
+    history = logged((40, sick | {missing: ...}))
     assert told(history) == told([line | {missing: None} for line in history]) != []
 
 
@@ -191,10 +149,8 @@ def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
 
 def said_by(history: list[dict], known: int, capsys) -> list[str]:
     """What a run says that starts with the history of a checkpoint after so many lines."""
-    advise, state = (
-        ShowAdvice(load_recipe("recipes/tiny-arithmetic.yaml")),
-        TrainerState(log_history=history[:known]),
-    )
+    advise = ShowAdvice(load_recipe("recipes/tiny-arithmetic.yaml"))
+    state = TrainerState(log_history=history[:known])
     for line in history[known:]:
         state.log_history.append(line)
         advise.on_log(None, state, None)
@@ -205,10 +161,8 @@ def said_by(history: list[dict], known: int, capsys) -> list[str]:
 def test_killed_and_resumed_a_run_says_nothing_twice(killed, capsys):
     history = logged((20, {}), (20, {CUT: 0.6, "entropy": 0.004}))
     whole = said_by(history, 0, capsys)
-    assert [line.split(":")[0] for line in whole] == [
-        "step 125",
-        "step 140",
-    ] and "(now 48)" in whole[0]
+    assert [line.split(":")[0] for line in whole] == ["step 125", "step 140"]
+    assert "(now 48)" in whole[0]
     assert said_by(history[:killed], 0, capsys) + said_by(history, killed, capsys) == whole
 
 
@@ -222,61 +176,46 @@ def test_every_key_that_advice_names_is_one_of_a_recipe():
     keys = {(section, key) for section in ("grpo", "sft") for key in fields(section)}
     own = {"data": sections.Data, "evaluate": sections.Evaluate, "model": sections.Model}
     keys |= {(name, key) for name, section in own.items() for key in section.__dataclass_fields__}
-    text = Path(watch.__file__).read_text(encoding="utf-8") + (ROOT / "docs/trouble.md").read_text(
-        encoding="utf-8"
-    )
-    named = set(
-        re.findall(r"\b(grpo|sft|data|evaluate|model)\.([a-z]\w+)", re.sub(r"\]\(\S+\)", "", text))
-    )
+    text = Path(watch.__file__).read_text(encoding="utf-8") + TROUBLE
+    key = r"\b(grpo|sft|data|evaluate|model)\.([a-z]\w+)"
+    named = set(re.findall(key, re.sub(r"\]\(\S+\)", "", text)))
     assert len(named) > 12 and named - keys == set()
 
 
 def test_a_page_can_ask_without_waiting_for_torch():
-    code = (
-        "import sys, training.watch; sys.exit(bool({'torch', 'transformers', 'trl'} &"
-        " set(sys.modules)))"
-    )
+    code = "import sys, training.watch; "
+    code += "sys.exit(bool({'torch', 'transformers', 'trl'} & set(sys.modules)))"
     run_command([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 THRESHOLDS = {  # as docs/trouble.md writes them
     "no signal": f"above {watch.NO_SIGNAL:.0%}",
     "truncated": f"above {watch.TRUNCATED:.0%}",
-    "entropy collapse": (
-        f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and below "
-        f"{watch.SOLVED:.0%} right"
-    ),
+    "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and"
+    f" below {watch.SOLVED:.0%} right",
     "form only": f"above {watch.FORM_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
     "sampler mismatch": f"more than {watch.MISMATCH:g} from 1",
 }
 
 
 def test_the_table_has_every_rule_with_its_threshold():
-    text = (ROOT / "docs/trouble.md").read_text(encoding="utf-8")
-    rows = [
-        [cell.strip() for cell in row.strip("|").split(" | ")]
-        for row in re.findall(r"^\|.*\|$", text, re.M)
-    ]
-    table = {row[0]: row[2] for row in rows if row[0] in RULES}
+    table = {}
+    for row in re.findall(r"^\|.*\|$", TROUBLE, re.M):
+        cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+        if cells[0] in RULES:
+            table[cells[0]] = cells[2]
     assert list(table) == list(RULES) == list(THRESHOLDS)
     assert {rule: table[rule] for rule in RULES if THRESHOLDS[rule] not in table[rule]} == {}
-    assert f"last {WINDOW} logged lines" in text
+    assert f"last {WINDOW} logged lines" in TROUBLE
 
 
 def test_a_real_run_is_told(chain, tmp_path):
     """Four tokens are no room for an answer."""
     copied(chain, tmp_path, "sft")
-    overrides = [
-        f"output_dir={tmp_path}",
-        *CHAIN,
-        "grpo.max_steps=10",
-        "grpo.max_completion_length=4",
-    ]
+    overrides = [f"output_dir={tmp_path}", *CHAIN, "grpo.max_steps=10"]
+    overrides += ["grpo.max_completion_length=4"]
     said = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides).stdout
-    history, recipe = (
-        read_lines(tmp_path / "grpo/metrics.jsonl"),
-        YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml"),
-    )
-    found = advice_on(history, recipe)
+    history = read_lines(tmp_path / "grpo/metrics.jsonl")
+    found = advice_on(history, YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml"))
     assert told(history) == [(8, "no signal"), (8, "truncated")]
     assert [said.count(f"step {each.step}: {each.message}\n") for each in found] == [1, 1]
