@@ -1,5 +1,6 @@
 import copy
 import json
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -22,6 +23,7 @@ from schema.sections import Sampling
 from stages import chat
 from stages.sft import tokenised
 from tests.support import TEMPLATES
+from tests.tables import cases
 from training import memory, opening
 from training.model import load_tokenizer
 from training.tiny_models import _TINY_CHAT_TEMPLATE
@@ -37,19 +39,9 @@ from training.trainer import grpo_trainer
 from viewer import groups
 
 TINY = "recipes/tiny-tools.yaml"
-FEW = [
-    "data.train=[products: {digits: 2, rows: 60, calls: 1.0}]",
-    "sft=null",
-    "grpo.per_device_train_batch_size=8",
-]
-FEW += [
-    "grpo.num_generations=4",
-    "grpo.max_steps=2",
-    "grpo.num_iterations=1",
-    "grpo.logging_steps=1",
-]
-
-
+FEW = ["data.train=[products: {digits: 2, rows: 60, calls: 1.0}]", "sft=null"]
+FEW += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4", "grpo.max_steps=2"]
+FEW += ["grpo.num_iterations=1", "grpo.logging_steps=1"]
 BAD = "error: not an expression of numbers, + - * / and brackets that has a value"
 
 
@@ -57,27 +49,13 @@ def call(text: str, name: str = "calculator", key: str = "expression") -> str:
     return f'<tool_call>{{"name": "{name}", "arguments": {json.dumps({key: text})}}}</tool_call>'
 
 
-@pytest.mark.parametrize(
-    ("expression", "said"),
-    {
-        "123*456": "56088",
-        "(12+3)*4/5": "12",
-        "7/2": "3.5",
-        "0.1+0.2": "0.3",
-        "1/3": "1/3 ≈ 0.3333333333",
-        "3 × 4 ÷ 6": "2",
-        "-.5": "-0.5",
-        "1/0": BAD,
-        "(1+": BAD,
-        "9**9**9**9": BAD,
-        "__import__('os')": BAD,
-        "(" * 150: BAD,
-        "9" * 201: BAD,
-        "": BAD,
-    }.items(),
-)
+@cases(__file__, "calculator")
 def test_the_calculator_is_exact_or_says_why_not(expression, said):
-    assert calculator(expression) == said
+    assert calculator(expression) == (said or BAD)
+
+
+def test_the_calculator_reads_no_expression_without_end():
+    assert calculator("(" * 150) == calculator("9" * 201) == BAD
 
 
 @pytest.mark.parametrize(
@@ -85,10 +63,7 @@ def test_the_calculator_is_exact_or_says_why_not(expression, said):
     [
         ("print(sum(range(10)))", "45"),
         ("import math\nprint(math.comb(5, 2))\nprint('so')", "10\nso"),
-        (
-            "print(open('/etc/passwd').read())",
-            "PermissionError: [Errno 1] Operation not permitted: '/etc/passwd'",
-        ),
+        ("print(open('/no').read())", "PermissionError: [Errno 1] Operation not permitted: '/no'"),
         ("x =", "SyntaxError: invalid syntax (<string>, line 1)"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("while True: pass", "error: not done in 2 s"),
@@ -133,44 +108,32 @@ def test_a_call_is_answered_and_anything_else_is_text(tokenizer, text, said, tol
 def test_a_tool_that_gets_anothers_argument_says_so(tokenizer):
     message = message_of(tokenizer, tokenizer(call("2", key="code"))["input_ids"])
     [said] = answer_calls(message, {"calculator": calculator})
-    assert said["content"] == str(
-        {"error": "calculator() got an unexpected keyword argument 'code'"}
-    )
+    fault = "calculator() got an unexpected keyword argument 'code'"
+    assert said["content"] == str({"error": fault})
 
 
 @pytest.mark.parametrize(
-    ("turns", "whole", "judged"),
+    ("turns", "opened"),
     [
-        (
-            ["<think>a", "b</think><answer>6</answer>"],
-            "<think>a{}b</think><answer>6</answer>",
-            "<think>{}",
-        ),
-        (
-            ["<answer>5</answer>", "<answer>6</answer>"],
-            "<answer>5</answer>{}<answer>6</answer>",
-            "{}",
-        ),
-        (["<think>a</think>", "<think>b</think>6"], "<think>a</think>{}<think>b</think>6", "{}"),
+        (["<think>a", "b</think><answer>6</answer>"], "<think>"),
+        (["<answer>5</answer>", "<answer>6</answer>"], ""),
+        (["<think>a</think>", "<think>b</think>6"], ""),
     ],
 )
-def test_the_last_turn_is_judged_and_the_form_is_that_of_all(turns, whole, judged):
-    made = {
-        "type": "function",
-        "function": {"name": "calculator", "arguments": {"expression": "2*3"}},
-    }
+def test_the_last_turn_is_judged_and_the_form_is_that_of_all(turns, opened):
+    first, last = turns
+    function = {"name": "calculator", "arguments": {"expression": "2*3"}}
+    tool_call = {"type": "function", "function": function}
     completion = [
-        {"role": "assistant", "content": turns[0], "tool_calls": [made]},
+        {"role": "assistant", "content": first, "tool_calls": [tool_call]},
         {"role": "tool", "name": "calculator", "content": "<answer>6</answer>"},
-        {"role": "assistant", "content": turns[1]},
+        {"role": "assistant", "content": last},
     ]
-    assert content(completion) == whole.format(f"\n```\n{made}\n```\n")
-    assert judged_text(completion) == judged.format(turns[1])
-    assert (
-        prompt.transcript(completion)
-        == f"{turns[0]}\n→ calculator: 2*3\n← calculator: <answer>6</answer>\n{turns[1]}"
-    )
-    assert prompt.transcript(completion[2:]) == turns[1]
+    assert content(completion) == f"{first}\n```\n{tool_call}\n```\n{last}"
+    assert judged_text(completion) == opened + last
+    call_and_result = "→ calculator: 2*3\n← calculator: <answer>6</answer>"
+    assert prompt.transcript(completion) == f"{first}\n{call_and_result}\n{last}"
+    assert prompt.transcript(completion[2:]) == last
 
 
 @pytest.mark.parametrize(
@@ -191,10 +154,8 @@ def test_a_warm_start_learns_the_calls_and_not_what_tools_say(tokenizer):
     # A call that cannot be read ends no turn, and without tools all is text.
     assert tokenizer.decode(tokenise_solution(tokenizer, {}, text.removesuffix("<eos>"))[0]) == text
     broken = "x</tool_call>y"
-    assert (
-        tokenizer.decode(tokenise_solution(tokenizer, {"calculator": calculator}, broken)[0])
-        == f"{broken}<eos>"
-    )
+    ids, *_ = tokenise_solution(tokenizer, {"calculator": calculator}, broken)
+    assert tokenizer.decode(ids) == f"{broken}<eos>"
 
 
 @pytest.fixture(scope="module")
@@ -205,15 +166,13 @@ def calling(tmp_path_factory):
     recipe = load_recipe(TINY, [*FEW, f"output_dir={tmp_path_factory.mktemp('tools')}"], check=())
     tokenizer = load_tokenizer(recipe)
     rows = load("products", "train", {"digits": 2, "rows": 60, "calls": 1.0})[0]
-    trainer = grpo_trainer(
-        recipe, configs.training_config(recipe, "grpo"), tokenizer, rows, [], None
-    )
+    args = configs.training_config(recipe, "grpo")
+    trainer = grpo_trainer(recipe, args, tokenizer, rows, [], None)
     solved = tokenised(rows[:8], tokenizer, None, None, tools_of(recipe))
     optimizer = torch.optim.AdamW(trainer.model.parameters(), 3e-3)
     for _ in range(80):
-        batch = tokenizer.pad(
-            {"input_ids": list(solved["input_ids"])}, padding_side="right", return_tensors="pt"
-        )
+        ids = {"input_ids": list(solved["input_ids"])}
+        batch = tokenizer.pad(ids, padding_side="right", return_tensors="pt")
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
         trainer.model(**batch, labels=labels).loss.backward()
         optimizer.step()
@@ -226,10 +185,8 @@ def calling(tmp_path_factory):
 def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkeypatch):
     """Token for token, also where a completion ends in a tool's turn, or before it."""
     _, trainer, rows = calling
-    tokenizer, asked = (
-        trainer.processing_class,
-        [prompt.messages(row["problem"], None) for row in rows],
-    )
+    tokenizer = trainer.processing_class
+    asked = [prompt.messages(row["problem"], None) for row in rows]
     monkeypatch.setattr(trainer, "max_completion_length", longest)
     monkeypatch.setattr(trainer.generation_config, "max_new_tokens", longest)
     monkeypatch.setattr(trainer, "max_tool_calling_iterations", most or 10**6)
@@ -239,9 +196,8 @@ def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkey
     trainer._sync_tool_dicts, trainer._async_tool_dicts = [tools] * len(rows), [{}] * len(rows)
     _, theirs, mask, said, *_ = trainer._generate(asked)
     model = trainer.model.eval()
-    sample = partial(
-        engines.generate, model, tokenizer, max_new_tokens=longest, sampling=Sampling()
-    )
+    settings = {"max_new_tokens": longest, "sampling": Sampling()}
+    sample = partial(engines.generate, model, tokenizer, **settings)
     prompts = [prompt.prompt_ids(tokenizer, each) for each in asked]
     ours = sample_in_turns(sample, tokenizer, tools, prompts, longest, most)
     trainer.model.train()
@@ -250,9 +206,8 @@ def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkey
     if longest < 14:  # not even the shortest product finds room
         assert all(all(each) for each in mask)
     if longest == 64:
-        assert all(tokenizer.decode(t).count("<eos>") == 2 for t in theirs) and all(
-            len(m) == 3 for m in said
-        )
+        assert all(tokenizer.decode(tokens).count("<eos>") == 2 for tokens in theirs)
+        assert {len(messages) for messages in said} == {3}
 
 
 def test_what_a_tool_says_has_no_part_in_the_loss(calling, monkeypatch):
@@ -268,9 +223,8 @@ def test_what_a_tool_says_has_no_part_in_the_loss(calling, monkeypatch):
     tokenizer, first = trainer.processing_class, told[0].nonzero()[1, 0]  # its first digit
     digit = tokenizer.decode([batch["completion_ids"][0, first]])
     assert digit.isdigit()
-    changed["completion_ids"][0, first] = tokenizer.convert_tokens_to_ids(
-        str((int(digit) + 1) % 10)
-    )
+    another = tokenizer.convert_tokens_to_ids(str((int(digit) + 1) % 10))
+    changed["completion_ids"][0, first] = another
     inner, seen = trainer._get_per_token_logps_and_entropies, []
 
     def leaf(*args, **kwargs):
@@ -319,73 +273,26 @@ def test_an_evaluation_judges_the_last_turn(calling):
     trainer.model.train()
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for m in messages %}{{ m.content }}\n{% endfor %}",
-        (
-            "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c }}{%"
-            " endfor %}\n{% endfor %}"
-        ),
-        _TINY_CHAT_TEMPLATE + "{% if add_generation_prompt %}<think>{% endif %}",
-        "{{ messages | length }}" + _TINY_CHAT_TEMPLATE,
-        "{% if messages[-1].role == 'tool' %}{{ 1 / 0 }}{% endif %}" + _TINY_CHAT_TEMPLATE,
-    ],
-    ids=[
-        "without tools",
-        "another form",
-        "a thought that is open",
-        "earlier turns written anew",
-        "an error",
-    ],
-)
-def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template):
-    with pytest.raises(
-        RecipeError,
-        match=r"^recipes/tiny-tools.yaml:8: tools: the model's chat template does not know",
-    ):
-        load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
-
-
-@pytest.mark.parametrize(
-    ("where", "does", "said"),
-    [
-        (
-            "tools",
-            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-            "more than 2 s",
-        ),
-        (
-            "messages[-1].role == 'tool'",
-            "{% set n = 10000000000 %}{{ 'a' * n }}",
-            "more than 0.25 GiB",
-        ),
-    ],
-)
-def test_a_template_that_turns_hostile_where_there_are_tools_is_refused_in_one_line(
-    where, does, said, monkeypatch
+@cases(__file__, "templates")
+def test_a_template_that_does_not_know_tools_is_refused_in_one_line(
+    template, fault, seconds, monkeypatch
 ):
-    monkeypatch.setattr(opening, "SECONDS", 2 if "s" in said.split() else opening.SECONDS)
+    monkeypatch.setattr(opening, "SECONDS", seconds or opening.SECONDS)
     monkeypatch.setattr(opening, "MEMORY", 0.25)
-    template = f"{{% if {where} %}}{does}{{% endif %}}{_TINY_CHAT_TEMPLATE}"
-    with pytest.raises(
-        RecipeError,
-        match=f"^recipes/tiny-tools.yaml:8: tools: the model's chat template takes {said} for a",
-    ):
+    template = template.replace("TINY", _TINY_CHAT_TEMPLATE)
+    with pytest.raises(RecipeError) as refused:
         load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
+    start = "recipes/tiny-tools.yaml:8: tools: the model's chat template "
+    assert str(refused.value).startswith(start + fault)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(("longest", "room"), [(4, False), (12, False), (13, True)])
 def test_a_completion_without_room_for_a_call_is_refused(longest, room):
     recipe = load_recipe(TINY, [f"grpo.max_completion_length={longest}"], check=())
-    if room:
+    fault = f"^override grpo.max_.*: {longest} tokens hold no call .* more than 12$"
+    with nullcontext() if room else pytest.raises(RecipeError, match=fault):
         load_tokenizer(recipe)
-    else:
-        with pytest.raises(
-            RecipeError,
-            match=f"^override grpo.max_.*: {longest} tokens hold no call .* more than 12$",
-        ):
-            load_tokenizer(recipe)
 
 
 @pytest.mark.parametrize(
@@ -396,9 +303,8 @@ def test_a_template_of_qwens_is_known(name):
     there."""
     name, without, _ = name.partition(" without")
     tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
-    tokenizer.add_special_tokens(
-        {"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]}
-    )
+    special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+    tokenizer.add_special_tokens({"additional_special_tokens": special})
     tokenizer.eos_token = "<|im_end|>"
     given = ["tools=[calculator, python: {run_programs: true}]", "grpo.max_completion_length=256"]
     given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
@@ -406,19 +312,15 @@ def test_a_template_of_qwens_is_known(name):
     arguments = recipe.model.chat_template_kwargs or {}
     tokenizer.chat_template = opening.with_arguments(template, arguments)
     use_tools(tokenizer, recipe, opening.arguments_set(arguments))
-    asked, begun = (
-        tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None))),
-        "<|im_start|>assistant\n",
-    )
-    begun += "<think>\n\n</think>\n\n" if without else ""
+    asked = tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None)))
+    begun = "<|im_start|>assistant\n" + ("<think>\n\n</think>\n\n" if without else "")
     assert '"name": "calculator"' in asked and '"name": "python"' in asked and asked.endswith(begun)
     said = [{"role": "tool", "name": "calculator", "content": "6"}]
     between = f"\n<|im_start|>user\n<tool_response>\n6\n</tool_response><|im_end|>\n{begun}"
     assert tokenizer.decode(result_ids(tokenizer, said)) == between
     message = message_of(tokenizer, tokenizer(f"so\n{call('2*3')}<|im_end|>")["input_ids"])
-    assert (
-        message["content"] == "so\n" and answer_calls(message, {"calculator": calculator}) == said
-    )
+    assert message["content"] == "so\n"
+    assert answer_calls(message, {"calculator": calculator}) == said
     assert message_of(tokenizer, tokenizer("so<|endoftext|>")["input_ids"])["content"] == "so"
 
 
@@ -441,9 +343,8 @@ def test_the_audit_pays_no_answer_that_a_tool_gave():
 
 def test_the_memory_of_a_tools_turn_is_estimated():
     """trl gives it the whole length again."""
-    ours, without = (
-        memory.estimate(load_recipe(TINY, given, check=())) for given in ([], ["tools=null"])
-    )
+    ours = memory.estimate(load_recipe(TINY, check=()))
+    without = memory.estimate(load_recipe(TINY, ["tools=null"], check=()))
     assert ours.kv_cache * (256 + 48) == without.kv_cache * (256 + 2 * 48)
 
 
@@ -456,9 +357,7 @@ def test_a_chat_shows_the_turns(calling, monkeypatch, capsys):
 
 
 def test_the_tiny_models_share_all_but_two_tokens():
-    plain, tools = (
-        load_recipe(f"recipes/tiny-{each}.yaml", check=()) for each in ("arithmetic", "tools")
-    )
-    ours, theirs = load_tokenizer(tools), load_tokenizer(plain)
+    ours = load_tokenizer(load_recipe(TINY, check=()))
+    theirs = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
     assert len(ours) == len(theirs) + 2
     assert ours.decode(prompt.prompt_ids(ours, prompt.messages("?", None))) == "calculator\n?\n"
