@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from accelerate.optimizer import AcceleratedOptimizer
 from transformers import TrainerControl
 
 from console.faults import RunStopped
+from tests.made_runs import write_json
 from tests.support import run_program
 from training import checkpoints, saving, train
 from training.saving import Checkpoints, FiniteNumbers
@@ -86,13 +88,11 @@ def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
 def test_a_reward_that_raises_is_told_once_with_its_row(function, told, capsys):
     reward = guarded(function)
     for _ in range(3):
-        assert reward(
-            completions=["a", "b"], problem=["What is 1 + 1?", "…"], self=["a column"] * 2
-        ) == [None, None]
-    said = re.findall(
-        r"rewards.mine failed at \S+/test_guards.py:\d+: (.*), first in (.*):",
-        capsys.readouterr().err,
-    )
+        problems = ["What is 1 + 1?", "…"]
+        scores = reward(completions=["a", "b"], problem=problems, self=["a column"] * 2)
+        assert scores == [None, None]
+    warning = r"rewards.mine failed at \S+/test_guards.py:\d+: (.*), first in (.*):"
+    said = re.findall(warning, capsys.readouterr().err)
     assert said == [(told, "row 0 ('What is 1 + 1?')")]
 
 
@@ -124,13 +124,13 @@ def test_a_reward_that_changes_its_completions_changes_nobody_elses():
         completions.clear()
         return [1.0]
 
-    assert guarded(spoils)(completions=completions) == [1.0] and completions[0][0]["content"] == "4"
+    assert guarded(spoils)(completions=completions) == [1.0]
+    assert completions[0][0]["content"] == "4"
 
 
 def test_a_reward_that_never_pays_is_told(capsys):
-    guarded(lambda completions, **columns: [None] * 2, seen=0)(
-        completions=["a"] * 2, problem=["p"] * 2
-    )
+    reward = guarded(lambda completions, **columns: [None] * 2, seen=0)
+    reward(completions=["a"] * 2, problem=["p"] * 2)
     assert "returned None for each completion of its first batch" in capsys.readouterr().err
 
 
@@ -139,9 +139,8 @@ def test_a_share_of_faulty_rows_stops_the_run():
     for _ in range(50):  # one in ten is let pass
         reward(completions=["a"] * 10)
     reward.function = lambda completions, **columns: [math.nan] * 10
-    with pytest.raises(
-        RunStopped, match=r"rewards.mine: 60 of 510 rows have no usable reward \(returned nan\)"
-    ):
+    reason = r"rewards.mine: 60 of 510 rows have no usable reward \(returned nan\)"
+    with pytest.raises(RunStopped, match=reason):
         reward(completions=["a"] * 10)
 
 
@@ -157,9 +156,8 @@ def test_one_that_waits_for_ever_is_judged_none_and_stops_as_another_fault_does(
     reward = guarded(waits)
     reward.seconds = 0.2
     assert reward(completions=["a"] * 3) == [None] * 3
-    with pytest.raises(
-        RunStopped, match=r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.2 s"
-    ):
+    reason = r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.2 s"
+    with pytest.raises(RunStopped, match=reason):
         GuardedReward(waits, "mine", 0.2)(completions=["a"] * 8)
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
@@ -194,11 +192,8 @@ def test_a_gradient_whose_loss_was_scaled_stops_a_run_once_no_scale_helps(scale,
     with pytest.raises(RunStopped, match="a gradient is not finite") if stops else nullcontext():
         FiniteNumbers().on_pre_optimizer_step(args, State, None, model=model, optimizer=optimizer)
     optimizer.step()
-    assert (
-        optimizer.step_was_skipped
-        and torch.equal(before, model.weight)
-        and scaler.get_scale() == scale / 2
-    )
+    assert optimizer.step_was_skipped and torch.equal(before, model.weight)
+    assert scaler.get_scale() == scale / 2
 
 
 SHARDED = """
@@ -236,46 +231,45 @@ def test_shards_of_a_gradient_are_watched_and_every_process_stops(tmp_path):
     assert done.stdout.count("a gradient is not finite after step 5") == 2
 
 
+@pytest.fixture
+def exits(monkeypatch) -> list[int]:
+    """The codes with which this process would have ended at once. pytest keeps its signals."""
+    codes = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)
+    return codes
+
+
 @pytest.mark.parametrize(("echo", "ends"), [(5, []), (0, [75])])
-def test_a_launchers_echo_of_a_signal_is_not_a_second_one(echo, ends, monkeypatch):
-    left = []
+def test_a_launchers_echo_of_a_signal_is_not_a_second_one(echo, ends, exits, monkeypatch):
     monkeypatch.setattr(train, "ECHO", echo)
-    monkeypatch.setattr(os, "_exit", left.append)
-    monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
     watch = train.Interrupts()
     watch.on_train_begin(None, None, None)
     watch._catch(signal.SIGTERM, None)
     watch._catch(signal.SIGTERM, None)
-    assert left == ends
+    assert exits == ends
     watch._catch(signal.SIGINT, None)
-    assert left == [*ends, 130]
+    assert exits == [*ends, 130]
 
 
-def test_so_is_that_of_a_signal_another_process_was_sent_first(monkeypatch):
-    left = []
+def test_so_is_that_of_a_signal_another_process_was_sent_first(exits, monkeypatch):
     monkeypatch.setattr(train, "ECHO", 5)
     monkeypatch.setattr(train, "_agreed", lambda caught: signal.SIGTERM)
-    monkeypatch.setattr(os, "_exit", left.append)
-    monkeypatch.setattr(signal, "signal", lambda *arguments: None)
     watch, control = train.Interrupts(), TrainerControl()
     watch.on_train_begin(None, None, control)
     watch.on_step_end(None, State, control)
     assert control.should_save and control.should_training_stop
     watch._catch(signal.SIGTERM, None)
-    assert left == []
+    assert exits == []
 
 
 def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
     checkpoint = folder / f"checkpoint-{step}"
     (checkpoint / "sub").mkdir(parents=True, exist_ok=True)
     (checkpoint / "sub/weights").write_bytes(os.urandom(100))
-    told = {"global_step": step, "epoch": step / 800, "best_model_checkpoint": best}
-    (checkpoint / "trainer_state.json").write_text(json.dumps(told))
-    state = type(
-        "State",
-        (),
-        {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best},
-    )
+    content = {"global_step": step, "epoch": step / 800, "best_model_checkpoint": best}
+    write_json(checkpoint / "trainer_state.json", content)
+    state = SimpleNamespace(**content, is_world_process_zero=True)
     Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
     return checkpoint
 
@@ -312,8 +306,5 @@ def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp
         sealed(tmp_path, step)
     (tmp_path / "checkpoint-4").mkdir()  # begun, and killed
     sealed(tmp_path, 5, best=str(tmp_path / "checkpoint-1"), keep=2)
-    assert sorted(each.name for each in tmp_path.iterdir()) == [
-        "checkpoint-1",
-        "checkpoint-3",
-        "checkpoint-5",
-    ]
+    names = sorted(folder.name for folder in tmp_path.iterdir())
+    assert names == ["checkpoint-1", "checkpoint-3", "checkpoint-5"]

@@ -1,5 +1,7 @@
 """The memory estimate against tensors that are really there."""
 
+from functools import partial
+
 import pytest
 import torch
 from peft import get_peft_model
@@ -30,19 +32,16 @@ def really_there(recipe) -> dict[str, int]:
         model = get_peft_model(model, configs.adapter_config(recipe))
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
-    constants = [parameter.quant_state for parameter in frozen if hasattr(parameter, "quant_state")]
-    scales = [
-        each
-        for state in constants
-        for each in (state.absmax, *([state.state2.absmax] if state.nested else []))
-    ]
+    scales = []
+    for state in [weight.quant_state for weight in frozen if hasattr(weight, "quant_state")]:
+        scales += [state.absmax, *([state.state2.absmax] if state.nested else [])]
     ids = torch.arange(8)[None]
     optimizer = torch.optim.AdamW(trained)
     model(input_ids=ids, labels=ids).loss.backward()
     optimizer.step()
-    moments = [
-        state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")
-    ]
+    moments = []
+    for state in optimizer.state.values():
+        moments += [state["exp_avg"], state["exp_avg_sq"]]
     return {
         "weights": size(frozen) + size(scales),
         "trained_weights": size(trained),
@@ -73,21 +72,19 @@ def test_a_shard_is_a_share():
     whole = memory.estimate(recipe)
     zero2 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4))
     zero3 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4, weight_shards=4))
-    assert (
-        zero2.optimizer == whole.optimizer // 4 and zero2.trained_weights == whole.trained_weights
-    )
+    assert zero2.optimizer == whole.optimizer // 4
+    assert zero2.trained_weights == whole.trained_weights
     assert zero3.trained_weights == whole.trained_weights // 4
 
 
 def test_checkpointing_keeps_less_and_longer_answers_more():
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     config = memory.model_config(recipe)
-    kept = memory.activation_bytes(recipe, config, 8, 100, checkpointing=False)
-    assert memory.activation_bytes(recipe, config, 8, 100, checkpointing=True) < kept
-    assert memory.activation_bytes(recipe, config, 16, 100, checkpointing=False) == pytest.approx(
-        2 * kept, rel=0.05
-    )
-    assert memory.activation_bytes(recipe, config, 8, 200, checkpointing=False) > 1.9 * kept
+    kept_bytes = partial(memory.activation_bytes, recipe, config)
+    kept = kept_bytes(8, 100, checkpointing=False)
+    assert kept_bytes(8, 100, checkpointing=True) < kept
+    assert kept_bytes(16, 100, checkpointing=False) == pytest.approx(2 * kept, rel=0.05)
+    assert kept_bytes(8, 200, checkpointing=False) > 1.9 * kept
 
 
 def test_ppo_needs_more_than_grpo_of_the_same_model():
@@ -98,9 +95,8 @@ def test_ppo_needs_more_than_grpo_of_the_same_model():
 
 def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     """And vLLM's share of a card is its weights and its cache together."""
-    recipe = load_recipe(
-        "recipes/qwen-math-lora.yaml", ["model.name_or_path=null", "model.build=tiny-qwen3"], ()
-    )
+    overrides = ["model.name_or_path=null", "model.build=tiny-qwen3"]
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", overrides, ())
     asleep = memory.estimate(recipe, card=24)
     assert asleep.vllm_weights + asleep.vllm_cache == pytest.approx(0.5 * 24 * memory.GIB)
     training = asleep.activations + asleep.logits

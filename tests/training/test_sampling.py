@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import torch
 from peft import get_peft_model
-from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, GenerationConfig, GPT2Config, Lfm2Config
 from transformers.utils import is_bitsandbytes_available
 from trl import GRPOTrainer
@@ -17,7 +16,8 @@ from trl.generation.vllm_generation import VLLMGeneration
 from console.faults import RecipeError
 from schema import configs
 from schema.recipe import load_recipe
-from tests.support import LORA, NF4, run_program, run_stage
+from tests.made_runs import TABLE
+from tests.support import LORA, NF4, run_program, run_stage, same_weights
 from training.model import load_model, load_tokenizer
 from training.sampling import (
     _copy,
@@ -29,12 +29,8 @@ from training.sampling import (
 )
 from training.saving import log_probabilities
 
-SHORT = [
-    "data.validation=40",
-    "sft.max_steps=20",
-    "sft.learning_rate=1e-2",
-    "grpo.learning_rate=1e-3",
-]
+SHORT = ["data.validation=40", "sft.max_steps=20", "sft.learning_rate=1e-2"]
+SHORT += ["grpo.learning_rate=1e-3"]
 SHORT += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_size=16"]
 SHORT += ["grpo.max_steps=4", "grpo.logging_steps=1", "grpo.beta=0.04"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
@@ -44,19 +40,32 @@ BF16 = "model.dtype=bfloat16"
 def tuned(*overrides: str, size: float = 0.1):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA, *overrides], check=())
     torch.manual_seed(0)
-    model = get_peft_model(
-        load_model(recipe, load_tokenizer(recipe)), configs.adapter_config(recipe)
-    ).eval()
+    base = load_model(recipe, load_tokenizer(recipe))
+    model = get_peft_model(base, configs.adapter_config(recipe)).eval()
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=size)
     return model
 
 
+def random_ids(rows: int, length: int) -> torch.Tensor:
+    return torch.randint(3, 90, (rows, length), generator=torch.Generator().manual_seed(0))
+
+
+def copied(model) -> dict[str, torch.Tensor]:
+    """Its parameters as they are now."""
+    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+
+def is_as(before: dict[str, torch.Tensor], model) -> bool:
+    """To the bit."""
+    after = dict(model.named_parameters())
+    return all(torch.equal(weight, after[name]) for name, weight in before.items())
+
+
 def test_the_adapter_is_merged_while_it_samples_and_only_then():
     model = tuned()
-    before = {name: each.detach().clone() for name, each in model.named_parameters()}
-    ids = torch.randint(3, 90, (4, 12), generator=torch.Generator().manual_seed(0))
+    before, ids = copied(model), random_ids(4, 12)
     beside = model.generate(input_ids=ids, max_new_tokens=24, do_sample=False)
     seen = []
     layer = model.base_model.model.model.layers[0].mlp.down_proj
@@ -65,7 +74,7 @@ def test_the_adapter_is_merged_while_it_samples_and_only_then():
     assert torch.equal(model.generate(input_ids=ids, max_new_tokens=24, do_sample=False), beside)
     assert seen and all(seen)
     assert not layer.merged
-    assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
+    assert is_as(before, model)
 
 
 @pytest.mark.parametrize(
@@ -73,25 +82,17 @@ def test_the_adapter_is_merged_while_it_samples_and_only_then():
 )
 def test_a_prompt_of_a_group_is_read_once(rows, read):
     model = tuned()
-    ids = torch.randint(3, 90, (2, 12), generator=torch.Generator().manual_seed(0))[rows]
-    given = {
-        "input_ids": ids,
-        "attention_mask": (torch.arange(12) >= torch.tensor([0, 5])[rows][:, None]).long(),
-    }
+    mask = (torch.arange(12) >= torch.tensor([0, 5])[rows][:, None]).long()
+    given = {"input_ids": random_ids(2, 12)[rows], "attention_mask": mask}
     sampled, seen = [], []
-    model.get_input_embeddings().register_forward_hook(
-        lambda module, given, _: seen.append(tuple(given[0].shape))
-    )
+    embedding = model.get_input_embeddings()
+    embedding.register_forward_hook(lambda module, given, _: seen.append(tuple(given[0].shape)))
     for change in (lambda _: None, share_prompts, sample_merged):
         change(model)
         torch.manual_seed(1)
         sampled.append(model.generate(**given, do_sample=True, max_new_tokens=24))
-        first, *_ = seen
-        assert first == (
-            (len(rows), 12)
-            if change not in (share_prompts, sample_merged) or read == 4
-            else (read, 11)
-        )
+        is_shared = change in (share_prompts, sample_merged) and read < 4
+        assert seen[0] == ((read, 11) if is_shared else (len(rows), 12))
         seen.clear()
     assert torch.equal(sampled[0], sampled[1]) and torch.equal(sampled[0], sampled[2])
 
@@ -103,76 +104,58 @@ def test_so_it_is_with_models_of_other_kinds(kind, change):
     """GPT-2's `forward` has another order; LFM2 keeps more than keys and values, and reads every
     prompt."""
     small = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    small |= {
-        "intermediate_size": 64,
-        "num_key_value_heads": 2,
-        "layer_types": ["conv", "full_attention"],
-    }
+    small |= {"intermediate_size": 64, "num_key_value_heads": 2}
+    small |= {"layer_types": ["conv", "full_attention"]}
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(
-        kind(**(change or small), bos_token_id=1, eos_token_id=2)
-    ).eval()
+    config = kind(**(change or small), bos_token_id=1, eos_token_id=2)
+    model = AutoModelForCausalLM.from_config(config).eval()
     model.resize_token_embeddings(99)
-    ids = torch.randint(
-        3, 90, (2, 12), generator=torch.Generator().manual_seed(0)
-    ).repeat_interleave(3, 0)
-    given = {
-        "input_ids": ids,
-        "attention_mask": torch.ones_like(ids),
-        "max_new_tokens": 12,
-        "do_sample": True,
-    }
-    static = GenerationConfig(
-        cache_implementation="static", max_new_tokens=12, do_sample=True, pad_token_id=0
-    )
+    ids = random_ids(2, 12).repeat_interleave(3, 0)
+    prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    settings = {"max_new_tokens": 12, "do_sample": True, "pad_token_id": 0}
     sampled, inner = [], model.generate
     for _ in range(2):
         torch.manual_seed(1)
-        sampled.append(model.generate(**given, pad_token_id=0))
+        sampled.append(model.generate(**prompts, **settings))
         share_prompts(model)
     assert torch.equal(*sampled)
     assert (model.generate == inner) == (kind is Lfm2Config)
-    both = {key: given[key] for key in ("input_ids", "attention_mask")}
     # transformers refuses a cache beside its name
-    assert len(model.generate(**both, generation_config=static)) == 6
+    static = GenerationConfig(cache_implementation="static", **settings)
+    assert len(model.generate(**prompts, generation_config=static)) == 6
 
 
 def test_a_sampling_that_fails_leaves_the_base_as_it_was():
     model = tuned()
-    before = {name: each.detach().clone() for name, each in model.named_parameters()}
+    before = copied(model)
     sample_merged(model)
     with pytest.raises(AttributeError):
         model.generate(input_ids="no tokens")
-    assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
+    assert is_as(before, model)
 
 
-@pytest.mark.parametrize(
-    "of",
-    ["target_parameters: [experts.gate_up_proj, experts.down_proj]", "target_modules: all-linear"],
-)
+EXPERTS = "target_parameters: [experts.gate_up_proj, experts.down_proj]"
+
+
+@pytest.mark.parametrize("of", [EXPERTS, "target_modules: all-linear"])
 def test_experts_are_merged_too_and_are_restored_to_the_bit(of, tiny_moe, tmp_path):
     """And an adapter on them is read again as any other is."""
-    given = [
-        f"model.name_or_path={tiny_moe}",
-        "model.build=null",
-        "adapter=null",
-        f"adapter={{r: 4, {of}}}",
-    ]
+    given = [f"model.name_or_path={tiny_moe}", "model.build=null", "adapter=null"]
+    given += [f"adapter={{r: 4, {of}}}"]
     model = tuned(*given)
-    before = {name: each.detach().clone() for name, each in model.named_parameters()}
+    before = copied(model)
     assert surviving_share(model) == 1.0 and mergeable(model)
     policy = log_probabilities(model, [[5, 6, 7, 8]])
     keep_base_exact(model)
     model.merge_adapter()
     assert torch.allclose(log_probabilities(model, [[5, 6, 7, 8]]), policy, atol=1e-5)
-    changed = [
-        name for name, each in model.named_parameters() if not torch.equal(before[name], each)
-    ]
+    merged = dict(model.named_parameters())
+    changed = [name for name in merged if not torch.equal(before[name], merged[name])]
     assert any(name.endswith("experts.base_layer.base_layer.down_proj") for name in changed)
     # docs/migrate.md says so
     assert any("mlp.gate" in name for name in changed) == ("all-linear" in of)
     model.unmerge_adapter()
-    assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
+    assert is_as(before, model)
     assert 0.9 < surviving_share(model.to(torch.bfloat16)) < 1.1
     model.float().save_pretrained(tmp_path)
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
@@ -194,7 +177,7 @@ def test_what_merging_would_change_elsewhere_is_not_merged():
 
 def test_what_rounding_would_swallow_is_not_merged():
     """In bfloat16 a young adapter moves most weights by less than half their last digit."""
-    ids, seen = torch.randint(3, 90, (2, 8), generator=torch.Generator().manual_seed(0)), []
+    ids, seen = random_ids(2, 8), []
     for dtype, size, share, merged in (
         ("float32", 1e-5, (1.0, 1.0), True),
         ("bfloat16", 0.0, (1.0, 1.0), True),
@@ -235,31 +218,21 @@ def test_the_weights_that_are_learned_are_those_of_the_unmerged_way(tmp_path):
     shutil.copytree(tmp_path / "merged/sft", tmp_path / "beside/sft")
     for way, patch in (("merged", "merged"), ("beside", "lambda model: None")):
         (tmp_path / f"{way}.py").write_text(PATCHED.format(way=patch))
-        said = run_program(
-            tmp_path / f"{way}.py", *arguments, f"output_dir={tmp_path / way}"
-        ).stdout
-        assert ("sampling is merged" in said) is (way == "merged")
+        done = run_program(tmp_path / f"{way}.py", *arguments, f"output_dir={tmp_path / way}")
+        assert ("sampling is merged" in done.stdout) is (way == "merged")
+
+    def completions(way: str, step: int) -> list[str]:
+        file = tmp_path / way / "grpo" / TABLE.format(step)
+        return [str(completion) for completion in pd.read_parquet(file)["completion"]]
+
     for step in range(1, 5):
-        file = f"grpo/completions/completions_{step:05}.parquet"
-        ours, theirs = (
-            pd.read_parquet(tmp_path / way / file)["completion"].map(str)
-            for way in ("merged", "beside")
-        )
-        assert ours.equals(theirs), step
-    start, merged, beside = (
-        load_file(tmp_path / folder / "adapter_model.safetensors")
-        for folder in ("merged/sft", "merged/grpo", "beside/grpo")
-    )
-    assert all(torch.equal(merged[name], beside[name]) for name in merged)
-    assert any(not torch.equal(merged[name], start[name]) for name in merged)
+        assert completions("merged", step) == completions("beside", step), step
+    assert same_weights(tmp_path / "merged/grpo", tmp_path / "beside/grpo")
+    assert not same_weights(tmp_path / "merged/grpo", tmp_path / "merged/sft")
 
 
 def base_of(model) -> dict[str, torch.Tensor]:
-    return {
-        name: each.detach().clone()
-        for name, each in model.named_parameters()
-        if "lora_" not in name
-    }
+    return {name: weight for name, weight in copied(model).items() if "lora_" not in name}
 
 
 def cycle(model, times: int):
@@ -279,17 +252,11 @@ def scales_of(model) -> list[torch.Tensor]:
     return [each.absmax.clone() for each in states if each]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        [],
-        [
-            "adapter.lora_bias=true",
-            "adapter.target_modules=[q_proj]",
-        ],  # biases that an adapter trains too
-        pytest.param([NF4], marks=QUANTISED),
-    ],
-)
+# biases that an adapter trains too
+BIASES = ["adapter.lora_bias=true", "adapter.target_modules=[q_proj]"]
+
+
+@pytest.mark.parametrize("given", [[], BIASES, pytest.param([NF4], marks=QUANTISED)])
 def test_twenty_syncs_leave_the_base_as_it_was(given, tiny_qwen2):
     model = tuned(BF16, "model.build=null", f"model.name_or_path={tiny_qwen2}", *given)
     before, policy = base_of(model), log_probabilities(model, [[1, 2, 3, 4]])
@@ -297,11 +264,10 @@ def test_twenty_syncs_leave_the_base_as_it_was(given, tiny_qwen2):
     keep_base_exact(model)
     model.merge_adapter()
     # which is what is sent
-    assert any(not torch.equal(before[name], each) for name, each in base_of(model).items())
+    assert not is_as(before, model)
     model.unmerge_adapter()
     cycle(model, 20)
-    after = base_of(model)
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert is_as(before, model)
     assert all(map(torch.equal, constants, scales_of(model))) and bool(constants) is (NF4 in given)
     assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
 
@@ -328,7 +294,7 @@ def test_without_it_they_drift():
     model = tuned(BF16)
     before = base_of(model)
     cycle(model, 20)
-    assert any(not torch.equal(before[name], each) for name, each in base_of(model).items())
+    assert not is_as(before, model)
 
 
 @QUANTISED
@@ -343,15 +309,17 @@ def test_saving_leaves_a_quantised_base_as_it_was(double, tiny_qwen2):
     assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
     if not has_avx512bf16():
         return
+
+    def support(value: bool):
+        for module in model.modules():
+            if hasattr(module, "support_avx512bf16_for_cpu"):
+                module.support_avx512bf16_for_cpu = value
+
     # Left to itself bitsandbytes loses digits there; should it mend that, this says so.
-    for module in model.modules():
-        if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = True
+    support(True)
     log_probabilities(model, [[1, 2, 3, 4]])
     model.state_dict()
-    for module in model.modules():
-        if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = False
+    support(False)
     assert not torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
 
 

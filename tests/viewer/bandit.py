@@ -57,29 +57,16 @@ def run(algorithm: str = "grpo", landscape: str = "one peak", **settings) -> dic
             logits = numbers["logits_after"]
             value -= CRITIC_RATE * (value - rewards.mean())
         else:
-            step = {
-                "actions": actions,
-                "rewards": rewards,
-                "old_probabilities": np.exp(now[actions]),
-                "mean": rewards.mean(),
-                "std": rewards.std(ddof=1),
-                "baselines": baselines,
-                "advantages": gains,
-            }
+            step = {"actions": actions, "rewards": rewards, "mean": rewards.mean()}
+            step |= {"std": rewards.std(ddof=1), "baselines": baselines, "advantages": gains}
+            step["old_probabilities"] = np.exp(now[actions])
             steps.append(_plain(step) | {"updates": updates})
             now = log_policy(logits, temperature)
             curve.append(_outcome(now, reference, action_rewards))
-    result = {
-        "algorithm": algorithm,
-        "landscape": landscape,
-        "settings": settings,
-        "diverged": diverged,
-        "learning_rate": rates["learning_rate"],
-        "action_rewards": action_rewards,
-        "reference": np.exp(reference),
-        "probabilities": np.exp(now),
-        "steps": steps,
-    }
+    result = {"algorithm": algorithm, "landscape": landscape, "settings": settings}
+    result |= {"diverged": diverged, "learning_rate": rates["learning_rate"], "steps": steps}
+    result |= {"action_rewards": action_rewards, "reference": np.exp(reference)}
+    result["probabilities"] = np.exp(now)
     for name in curve[0]:
         result[name] = [outcome[name] for outcome in curve]
     return _plain(result)
@@ -88,9 +75,8 @@ def run(algorithm: str = "grpo", landscape: str = "one peak", **settings) -> dic
 def uniform(seed: int, place: int, count: int) -> np.ndarray:
     """Numbers (count,) between 0 and 1 from a place of the seed's sequence: mulberry32, which
     JavaScript can do."""
-    t = (
-        np.arange(place + 1, place + count + 1, dtype=np.uint64) * 0x6D2B79F5 + seed * 0x9E3779B9
-    ).astype(np.uint32)
+    places = np.arange(place + 1, place + count + 1, dtype=np.uint64)
+    t = (places * 0x6D2B79F5 + seed * 0x9E3779B9).astype(np.uint32)
     t = (t ^ t >> 15) * (t | 1)
     t ^= t + (t ^ t >> 7) * (t | 61)
     return ((t ^ t >> 14) + 0.5) / 2**32
@@ -172,21 +158,12 @@ def update(
     # the softmax's.
     by_logp = (-np.where(is_clipped, 0, unclipped) + beta * (1 - np.exp(log_ratio))) / len(actions)
     gradient = (np.bincount(actions, by_logp, ACTIONS) - by_logp.sum() * np.exp(now)) / temperature
-    return {
-        "logits": logits,
-        "probabilities": np.exp(now),
-        "new_probabilities": np.exp(now[actions]),
-        "ratios": ratios,
-        "unclipped": unclipped,
-        "clipped": clipped,
-        "is_clipped": is_clipped,
-        "kl": kl,
-        "exact_kl": np.exp(now) @ (now - reference),
-        "policy_loss": policy_loss,
-        "loss": policy_loss + beta * kl.mean(),
-        "gradient": gradient,
-        "logits_after": logits - learning_rate * gradient,
-    }
+    numbers = {"logits": logits, "probabilities": np.exp(now), "ratios": ratios, "kl": kl}
+    numbers |= {"new_probabilities": np.exp(now[actions]), "is_clipped": is_clipped}
+    numbers |= {"unclipped": unclipped, "clipped": clipped, "policy_loss": policy_loss}
+    numbers |= {"exact_kl": np.exp(now) @ (now - reference), "gradient": gradient}
+    numbers["loss"] = policy_loss + beta * kl.mean()
+    return numbers | {"logits_after": logits - learning_rate * gradient}
 
 
 def _sample(now: np.ndarray, step: int, settings: dict) -> tuple[np.ndarray, np.ndarray]:
@@ -204,12 +181,8 @@ def _outcome(
     """What a step leaves: the policy's expected reward, its KL to the reference, its entropy, its
     largest probability."""
     policy = np.exp(now)
-    return {
-        "expected_reward": policy @ action_rewards,
-        "kl": policy @ (now - reference),
-        "entropy": -policy @ now,
-        "largest": policy.max(),
-    }
+    outcome = {"expected_reward": policy @ action_rewards, "kl": policy @ (now - reference)}
+    return outcome | {"entropy": -policy @ now, "largest": policy.max()}
 
 
 def _plain(numbers: dict) -> dict:

@@ -3,6 +3,7 @@ expectations, and what a run learns."""
 
 import ast
 import inspect
+import itertools
 import json
 import textwrap
 import time
@@ -32,30 +33,15 @@ def drawn(seed: int, group: int = 8, spread: float = 1.0):
     common."""
     rng = np.random.default_rng(seed)
     logits, old, reference = spread * rng.standard_normal((3, bandit.ACTIONS))
-    actions = rng.integers(0, bandit.ACTIONS, group)
-    return (
-        logits,
-        actions,
-        rng.random(group),
-        bandit.log_policy(old, 1.0),
-        bandit.log_policy(reference, 1.0),
-    )
+    actions, rewards = rng.integers(0, bandit.ACTIONS, group), rng.random(group)
+    policies = bandit.log_policy(old, 1.0), bandit.log_policy(reference, 1.0)
+    return logits, actions, rewards, *policies
 
 
-def by_trl(
-    logits,
-    actions,
-    gains,
-    old,
-    reference,
-    clip,
-    beta,
-    temperature,
-    loss_type="grpo",
-    corrected=False,
-):
+def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, **options):
     """(loss, gradient by the logits, metrics) by trl's own `_compute_loss`, for a model that
-    answers with one token."""
+    answers with one token. `options`: `loss_type` and `corrected`, whether the KL is."""
+    options = {"loss_type": "grpo", "corrected": False} | options
     logits = torch.tensor(logits, requires_grad=True)
 
     def model(input_ids, labels, **rest):
@@ -64,37 +50,29 @@ def by_trl(
         entropy = -(logps.exp() * logps).sum().expand(input_ids.shape)
         return SimpleNamespace(log_probs=logps[input_ids], entropy=entropy)
 
-    args = SimpleNamespace(use_bias_correction_kl=corrected, delta=None, steps_per_generation=1)
-    trainer = SimpleNamespace(
-        args=args, model=SimpleNamespace(training=True), accelerator=Accelerator(cpu=True)
-    )
+    args = SimpleNamespace(delta=None, steps_per_generation=1)
+    args.use_bias_correction_kl = options["corrected"]
+    trainer = SimpleNamespace(args=args, model=SimpleNamespace(training=True))
+    trainer.accelerator = Accelerator(cpu=True)
     trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = trainer.use_vllm = False
     trainer.top_entropy_quantile, trainer.off_policy_mask_threshold = 1.0, None
-    trainer.importance_sampling_level, trainer.loss_type, trainer.beta = "token", loss_type, beta
+    trainer.importance_sampling_level, trainer.beta = "token", beta
+    trainer.loss_type = options["loss_type"]
     trainer.epsilon_low = trainer.epsilon_high = clip
     trainer.current_gradient_accumulation_steps = trainer.max_completion_length = 1
     trainer._metrics = {"train": defaultdict(list)}
     method = GRPOTrainer._get_per_token_logps_and_entropies
     trainer._get_per_token_logps_and_entropies = MethodType(method, trainer)
     ids = torch.tensor(actions)[:, None]
-    inputs = {
-        "prompt_ids": torch.zeros_like(ids),
-        "completion_ids": ids,
-        "advantages": torch.tensor(gains),
-    }
-    inputs |= {"prompt_mask": torch.ones_like(ids), "completion_mask": torch.ones_like(ids)}
-    inputs |= {
-        "old_per_token_logps": torch.tensor(old)[ids],
-        "ref_per_token_logps": torch.tensor(reference)[ids],
-    }
-    inputs["num_items_in_batch"] = torch.tensor(len(actions))
+    inputs = {"prompt_ids": torch.zeros_like(ids), "completion_ids": ids}
+    inputs |= dict.fromkeys(("prompt_mask", "completion_mask"), torch.ones_like(ids))
+    inputs |= {"old_per_token_logps": torch.tensor(old)[ids]}
+    inputs |= {"ref_per_token_logps": torch.tensor(reference)[ids]}
+    inputs |= {"advantages": torch.tensor(gains), "num_items_in_batch": torch.tensor(len(actions))}
     loss = GRPOTrainer._compute_loss(trainer, model, inputs)
     loss.backward()
-    return (
-        loss.item(),
-        logits.grad.numpy(),
-        {name: each[0] for name, each in trainer._metrics["train"].items()},
-    )
+    metrics = {name: values[0] for name, values in trainer._metrics["train"].items()}
+    return loss.item(), logits.grad.numpy(), metrics
 
 
 @pytest.mark.parametrize("loss_type", ONE_TOKEN)
@@ -107,10 +85,9 @@ def test_loss_and_gradient_are_trls(loss_type, clip, beta, temperature):
     for seed in range(10):
         logits, actions, rewards, old, reference = drawn(seed)
         _, gains = bandit.advantages("grpo", rewards)
-        ours = bandit.update(logits, actions, gains, old, reference, clip, beta, temperature)
-        loss, gradient, metrics = by_trl(
-            logits, actions, gains, old, reference, clip, beta, temperature, loss_type
-        )
+        given = (logits, actions, gains, old, reference, clip, beta, temperature)
+        ours = bandit.update(*given)
+        loss, gradient, metrics = by_trl(*given, loss_type=loss_type)
         assert ours["loss"] == pytest.approx(loss, **EXACT)
         assert ours["gradient"] == pytest.approx(gradient, **EXACT)
         assert ours["is_clipped"].mean() == pytest.approx(metrics["clip_ratio/region_mean"])
@@ -119,31 +96,24 @@ def test_loss_and_gradient_are_trls(loss_type, clip, beta, temperature):
     assert 0 < clipped < 80  # the comparison had both kinds
 
 
+def is_if(node: ast.AST) -> bool:
+    return isinstance(node, ast.If)
+
+
 @pytest.mark.parametrize("scale", ["group", "none"])
 @pytest.mark.parametrize(
     "rewards", [[1, 0, 0, 0], [1, 1, 1, 1], [0.3, -0.2, 0.9, 0.9, 0.1], [1.25, 0.25]]
 )
 def test_advantages_are_trls(rewards, scale):
     """By the lines of trl's method that compute them, found in its source and run here."""
-    tree = ast.parse(
-        textwrap.dedent(inspect.getsource(GRPOTrainer._generate_and_score_completions))
-    )
-    lines = next(
-        each
-        for each in ast.walk(tree)
-        if isinstance(each, ast.If) and "'sum_then_n" in ast.unparse(each.test)
-    )
+    source = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    branches = [node for node in ast.walk(ast.parse(textwrap.dedent(source))) if is_if(node)]
+    lines = next(node for node in branches if "'sum_then_n" in ast.unparse(node.test))
     trainer = SimpleNamespace(multi_objective_aggregation="sum_then_normalize", scale_rewards=scale)
     trainer.reward_weights = torch.ones(1, dtype=torch.float64)
-    names = {
-        "self": trainer,
-        "rewards_per_func": torch.tensor(rewards, dtype=torch.float64)[:, None],
-    }
-    names |= {
-        "device": "cpu",
-        "num_generations": len(rewards),
-        "unscorable_mask": torch.zeros(len(rewards)).bool(),
-    }
+    names = {"self": trainer, "device": "cpu", "num_generations": len(rewards)}
+    names |= {"rewards_per_func": torch.tensor(rewards, dtype=torch.float64)[:, None]}
+    names |= {"unscorable_mask": torch.zeros(len(rewards)).bool()}
     exec(compile(ast.Module([lines], []), "trl", "exec"), vars(grpo_trainer) | names, names)
     _, gains = bandit.advantages("grpo", np.array(rewards, dtype=float), scale_rewards=scale)
     assert gains == pytest.approx(names["advantages"].numpy(), **EXACT)
@@ -153,10 +123,8 @@ def test_the_defaults_that_are_trls():
     trls = GRPOConfig(use_cpu=True, bf16=False)
     for name in ("num_generations", "epsilon", "beta", "temperature", "scale_rewards"):
         assert bandit.DEFAULTS[name] == getattr(trls, name)
-    assert all(
-        hasattr(trls, name)
-        for name in bandit.DEFAULTS.keys() - {"matched", "noise", "peak", "logits"}
-    )
+    names = bandit.DEFAULTS.keys() - {"matched", "noise", "peak", "logits"}
+    assert [name for name in names if not hasattr(trls, name)] == []
 
 
 @pytest.mark.parametrize("clip", [None, 0.2])
@@ -169,9 +137,8 @@ def test_the_gradient_is_that_of_finite_differences_and_an_update_is_sgd(clip, t
             return bandit.update(at, actions, gains, old, reference, clip, 0.3, temperature, 0.7)
 
         small = 1e-6 * np.eye(bandit.ACTIONS)
-        slopes = [
-            (loss(logits + each)["loss"] - loss(logits - each)["loss"]) / 2e-6 for each in small
-        ]
+        around = [(loss(logits + move)["loss"], loss(logits - move)["loss"]) for move in small]
+        slopes = [(above - below) / 2e-6 for above, below in around]
         made = loss(logits)
         assert made["gradient"] == pytest.approx(slopes, abs=1e-7)
         assert made["logits_after"] == pytest.approx(logits - 0.7 * made["gradient"])
@@ -229,10 +196,9 @@ def test_the_kl_term_has_the_value_of_one_kl_and_the_gradient_of_the_other():
     KL(reference ‖ policy)'s."""
     logits, _, _, _, reference = drawn(2)
     now = bandit.log_policy(logits, 1.0)
-    made = [
-        bandit.update(logits, np.array([a]), np.zeros(1), now, reference, beta=1.0)
-        for a in range(bandit.ACTIONS)
-    ]
+    made = []
+    for action in np.arange(bandit.ACTIONS)[:, None]:
+        made.append(bandit.update(logits, action, np.zeros(1), now, reference, beta=1.0))
     assert np.exp(now) @ [each["kl"][0] for each in made] == pytest.approx(made[0]["exact_kl"])
     gradient = np.exp(now) @ np.array([each["gradient"] for each in made])
     assert gradient == pytest.approx(np.exp(now) - np.exp(reference))
@@ -291,73 +257,46 @@ def test_two_peaks_trap_who_learns_fast_from_few():
 
 @pytest.mark.parametrize("algorithm", bandit.ALGORITHMS)
 def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
-    asked = {
-        "num_iterations": 3,
-        "learning_rate": 2.0,
-        "beta": 0.01,
-        "noise": 0.1,
-        "max_steps": 30,
-        "seed": 4,
-    }
+    asked = {"num_iterations": 3, "learning_rate": 2.0, "beta": 0.01, "noise": 0.1}
+    asked |= {"max_steps": 30, "seed": 4}
     made = bandit.run(algorithm, "two peaks", **asked)
-    assert (
-        json.loads(json.dumps(made, allow_nan=False))
-        == made
-        == bandit.run(algorithm, "two peaks", **asked)
-    )
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert bandit.run(algorithm, "two peaks", **asked) == made
     assert made["settings"] == bandit.DEFAULTS | asked
-    whitens, in_loss = (
-        algorithm == "reinforce_plus_plus",
-        0.0 if algorithm == "reinforce_plus_plus" else 0.01,
-    )
-    rate = (
-        2.0 * np.std(made["action_rewards"])
-        if algorithm in ("grpo", "reinforce_plus_plus")
-        else 2.0
-    )
+    in_loss = 0.0 if algorithm == "reinforce_plus_plus" else 0.01
+    divides = algorithm in ("grpo", "reinforce_plus_plus")
+    rate = 2.0 * (np.std(made["action_rewards"]) if divides else 1)
     assert made["learning_rate"] == pytest.approx(rate)
     assert len(made["steps"]) == 30 and made["diverged"] is None
     logits, value, seen, clipped = [0.0] * 10, 0.0, [], 0
     for i, step in enumerate(made["steps"]):
         rewards, gains = np.array(step["rewards"]), np.array(step["advantages"])
-        assert (step["mean"], step["std"]) == pytest.approx(
-            (rewards.mean(), np.std(rewards, ddof=1))
-        )
+        assert step["mean"] == pytest.approx(rewards.mean())
+        assert step["std"] == pytest.approx(np.std(rewards, ddof=1))
         known = {"ppo": value, "reinforce_baseline": np.mean(seen or [0]), "reinforce": 0}
-        others = [np.delete(rewards, j).mean() for j in range(8)]
-        expected = (
-            [known[algorithm]] * 8
-            if algorithm in known
-            else others
-            if algorithm == "rloo"
-            else [step["mean"]] * 8
-        )
+        expected = [known.get(algorithm, step["mean"])] * 8
+        if algorithm == "rloo":
+            expected = [np.delete(rewards, j).mean() for j in range(8)]
         assert step["baselines"] == pytest.approx(expected)
-        scale = step["std"] + 1e-4 if whitens or algorithm == "grpo" else 1
+        scale = step["std"] + 1e-4 if divides else 1
         assert gains == pytest.approx((rewards - step["baselines"]) / scale)
         assert step["updates"][0]["ratios"] == [1] * 8
         seen.extend(rewards)
         for update in step["updates"]:
             assert update["logits"] == logits
-            ratios, sampled = (
-                np.array(update["ratios"]),
-                np.array(update["probabilities"])[step["actions"]],
-            )
+            ratios = np.array(update["ratios"])
+            sampled = np.array(update["probabilities"])[step["actions"]]
             assert update["new_probabilities"] == list(sampled)
             assert ratios == pytest.approx(sampled / step["old_probabilities"])
             low, high = (0.8, 1.2) if algorithm in bandit.CLIPS else (0, np.inf)
-            branches = ratios * gains, np.clip(ratios, low, high) * gains
-            assert update["unclipped"] == pytest.approx(branches[0]) and update[
-                "clipped"
-            ] == pytest.approx(branches[1])
-            assert update["is_clipped"] == list(branches[1] < branches[0])
-            assert update["policy_loss"] == pytest.approx(-np.minimum(*branches).mean())
-            assert update["loss"] == pytest.approx(
-                update["policy_loss"] + in_loss * np.mean(update["kl"])
-            )
-            assert update["logits_after"] == pytest.approx(
-                np.array(logits) - rate * np.array(update["gradient"])
-            )
+            unclipped, clip = ratios * gains, np.clip(ratios, low, high) * gains
+            policy_loss = -np.minimum(unclipped, clip).mean()
+            expected = {"unclipped": unclipped, "clipped": clip, "policy_loss": policy_loss}
+            expected["loss"] = policy_loss + in_loss * np.mean(update["kl"])
+            expected["logits_after"] = np.array(logits) - rate * np.array(update["gradient"])
+            for name, values in expected.items():
+                assert update[name] == pytest.approx(values), name
+            assert update["is_clipped"] == list(clip < unclipped)
             logits, clipped = update["logits_after"], clipped + sum(update["is_clipped"])
             value += bandit.CRITIC_RATE * (rewards.mean() - value)
         final = np.exp(bandit.log_policy(np.array(logits), 1.0))
@@ -370,20 +309,18 @@ def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
 
 
 def test_all_algorithms_start_with_the_same_group_whatever_the_noise():
-    first = [
-        bandit.run(each, max_steps=1, noise=noise)["steps"][0]
-        for each in bandit.ALGORITHMS
-        for noise in (0.0, 0.5)
-    ]
-    assert len({tuple(each["actions"]) for each in first}) == 1
-    assert len({tuple(each["rewards"]) for each in first}) == 2
+    actions, rewards = set(), set()
+    for algorithm, noise in itertools.product(bandit.ALGORITHMS, (0.0, 0.5)):
+        [step] = bandit.run(algorithm, max_steps=1, noise=noise)["steps"]
+        actions.add(tuple(step["actions"]))
+        rewards.add(tuple(step["rewards"]))
+    assert len(actions) == 1 and len(rewards) == 2
 
 
 def test_reinforce_plus_plus_takes_its_kl_off_the_reward():
     start = np.random.default_rng(1).standard_normal(10).tolist()
-    made = bandit.run(
-        "reinforce_plus_plus", "linear", beta=0.5, logits=start, max_steps=3, learning_rate=2.0
-    )
+    settings = {"beta": 0.5, "logits": start, "max_steps": 3, "learning_rate": 2.0}
+    made = bandit.run("reinforce_plus_plus", "linear", **settings)
     paid = [np.array(step["rewards"]) - np.array(step["actions"]) / 9 for step in made["steps"]]
     reference = np.array(made["reference"])
     for step, off in zip(made["steps"], paid, strict=True):
@@ -401,9 +338,8 @@ def test_a_run_can_start_elsewhere():
 
 
 def test_a_run_whose_numbers_become_infinite_ends_before():
-    made = bandit.run(
-        "grpo", "linear", learning_rate=10, beta=1.0, temperature=0.1, num_iterations=8
-    )
+    settings = {"learning_rate": 10, "beta": 1.0, "temperature": 0.1, "num_iterations": 8}
+    made = bandit.run("grpo", "linear", **settings)
     assert made["diverged"] == len(made["steps"]) < 200
     assert len(made["expected_reward"]) == len(made["steps"]) + 1
     json.dumps(made, allow_nan=False)
@@ -426,12 +362,10 @@ def test_the_labs_table_of_memory_is_what_make_memory_estimates():
 def test_what_the_methods_hold_is_what_make_memory_estimates():
     parts = estimate(load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.beta=0.001"], check=()))
     methods, critic = held(parts, 7), with_critic(parts)
-    kept = (
-        parts.weights + parts.trained_weights + parts.reference + parts.gradients + parts.optimizer
-    )
-    with_its_critic = (
-        critic.trained_weights + critic.reference + critic.gradients + critic.optimizer
-    )
+    kept = parts.weights + parts.trained_weights + parts.reference
+    kept += parts.gradients + parts.optimizer
+    with_its_critic = critic.trained_weights + critic.reference
+    with_its_critic += critic.gradients + critic.optimizer
     assert parts.reference and sum(methods["DPO"].values()) == kept
     assert sum(methods["GRPO"].values()) == kept + 7
     assert sum(methods["PPO"].values()) == with_its_critic + 7
@@ -443,12 +377,11 @@ def test_the_labs_memory_is_at_the_recipes_precision():
     for ways in json.loads((ROOT / FILE).read_text(encoding="utf-8")).values():
         full = ways["full"]["GRPO"]
         weights = full["policy"]
-        assert [full["gradients"], full["optimizer"], full["reference"]] == pytest.approx(
-            [weights, 2 * weights, weights]
-        )
+        parts = [full["gradients"], full["optimizer"], full["reference"]]
+        assert parts == pytest.approx([weights, 2 * weights, weights])
         assert full["reward model"] == pytest.approx(weights / 2, abs=0.01)
-        totals = {
-            way: [sum(each.values()) for each in methods.values()] for way, methods in ways.items()
-        }
+        totals = {}
+        for way, methods in ways.items():
+            totals[way] = [sum(parts.values()) for parts in methods.values()]
         assert all(ppo > grpo > dpo for ppo, grpo, dpo in totals.values())
         assert totals["full"] > totals["LoRA"] > totals["QLoRA"]
