@@ -18,11 +18,9 @@ from schema.names import REWARD_KEYS
 from schema.sections import OWN_SECTIONS, OwnSolutions
 from schema.stages import STAGES
 
+BASE = "the file of a recipe in the same folder, whose keys this one need not repeat"
 TOP = {
-    "base": (
-        "the file of a recipe in the same folder, whose keys this one need not repeat",
-        "such as `base.yaml`",
-    ),
+    "base": (BASE, "such as `base.yaml`"),
     "seed": ("of the data's order, the sampling and the adapter", "`42`"),
     "output_dir": ("where its runs are", "`outputs/<recipe>`"),
     "algorithm": ("what takes the section `grpo` in place of GRPO", "such as `rloo`"),

@@ -132,14 +132,9 @@ def serve(folder: Path, model: str, address: tuple[str, int], mode: str):
         answered += 1
         return {"choices": choices(policy, asked)}
 
-    get = {
-        "/health": {},
-        "/v1/models": {"data": [{"id": model}]},
-        "/server_info": {
-            "vllm_config": {"weight_transfer_config": {}, "model_config": {"logprobs_mode": mode}}
-        },
-        "/get_world_size": {"world_size": 1},
-    }
+    config = {"weight_transfer_config": {}, "model_config": {"logprobs_mode": mode}}
+    get = {"/health": {}, "/v1/models": {"data": [{"id": model}]}}
+    get |= {"/server_info": {"vllm_config": config}, "/get_world_size": {"world_size": 1}}
     post = {"/update_weights": update, "/v1/completions": complete}
 
     class Answer(http.server.BaseHTTPRequestHandler):
@@ -169,25 +164,17 @@ def choices(policy, asked: dict) -> list[dict]:
     prompts = [prompt for prompt in asked["prompt"] for _ in range(asked["n"])]
     width, stops = max(map(len, prompts)), asked["stop_token_ids"]
     torch.manual_seed(zlib.crc32(json.dumps(prompts).encode()))
-    out = policy.generate(
-        torch.tensor([[stops[0]] * (width - len(each)) + each for each in prompts]),
-        attention_mask=torch.tensor(
-            [[0] * (width - len(each)) + [1] * len(each) for each in prompts]
-        ),
-        do_sample=True,
-        temperature=asked["temperature"],
-        top_k=0,
-        max_new_tokens=asked["max_tokens"],
-        eos_token_id=stops,
-        pad_token_id=stops[0],
-        output_scores=True,
-        return_dict_in_generate=True,
-    )
+    ids = [[stops[0]] * (width - len(prompt)) + prompt for prompt in prompts]
+    mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+    settings = {"do_sample": True, "temperature": asked["temperature"], "top_k": 0}
+    settings |= {"max_new_tokens": asked["max_tokens"], "attention_mask": torch.tensor(mask)}
+    settings |= {"eos_token_id": stops, "pad_token_id": stops[0]}
+    settings |= {"output_scores": True, "return_dict_in_generate": True}
+    out = policy.generate(torch.tensor(ids), **settings)
     logprobs = torch.stack(out.scores, 1).log_softmax(-1)
+    sampled = out.sequences[:, width:].tolist()
     found = []
-    for prompt, row, scores in zip(
-        prompts, out.sequences[:, width:].tolist(), logprobs, strict=True
-    ):
+    for prompt, row, scores in zip(prompts, sampled, logprobs, strict=True):
         ends = [place for place, token in enumerate(row) if token in stops]
         tokens = row[: ends[0] + 1 if ends else None]
         given = [float(scores[place, token]) for place, token in enumerate(tokens)]
@@ -200,9 +187,5 @@ def choices(policy, asked: dict) -> list[dict]:
 if __name__ == "__main__":
     options = dict(zip(sys.argv, sys.argv[1:], strict=False))
     address, mode = (options["--host"], int(options["--port"])), options["--logprobs-mode"]
-    serve(
-        Path(os.environ["STAND_IN"]),
-        sys.argv[-1].removeprefix("--served-model-name="),
-        address,
-        mode,
-    )
+    name = sys.argv[-1].removeprefix("--served-model-name=")
+    serve(Path(os.environ["STAND_IN"]), name, address, mode)

@@ -57,16 +57,13 @@ def expected_gradient(
 ) -> np.ndarray:
     """Of trl's loss by the logits (10,), over all groups: the loss is a sum over completions, and
     the advantage of one with action a is on average (1 − 1/G) (r_a − J)."""
-    gains, now, found = (1 - 1 / GROUP) * (rewards - policy @ rewards), np.log(policy), 0
+    gains, now, expected = (1 - 1 / GROUP) * (rewards - policy @ rewards), np.log(policy), 0
     for action, chance in enumerate(policy):
         one = np.array([action])
-        found += (
-            chance
-            * by_trl(
-                now, one, gains[one], now, np.log(reference), 0.2, BETA, 1.0, corrected=corrected
-            )[1]
-        )
-    return found
+        given = (now, one, gains[one], now, np.log(reference), 0.2, BETA, 1.0)
+        _, gradient, _ = by_trl(*given, corrected=corrected)
+        expected += chance * gradient
+    return expected
 
 
 @BOTH_KLS
@@ -74,9 +71,8 @@ def expected_gradient(
 def test_trls_expected_gradient_vanishes_where_theory_says(machine, corrected):
     rewards = MACHINES[machine]
     for seed in range(5):
-        reference = np.exp(
-            bandit.log_policy(np.random.default_rng(seed).standard_normal(bandit.ACTIONS), 1.0)
-        )
+        logits = np.random.default_rng(seed).standard_normal(bandit.ACTIONS)
+        reference = np.exp(bandit.log_policy(logits, 1.0))
         there = theory(reference, rewards, corrected)
         assert there.sum() == pytest.approx(1, abs=1e-9)
         assert abs(expected_gradient(there, reference, rewards, corrected)).max() < 1e-9
@@ -86,18 +82,18 @@ def test_trls_expected_gradient_vanishes_where_theory_says(machine, corrected):
 def machines(split):
     """64 questions to each machine, the same to the policy, whose tokenizer does not know numbers
     that long."""
-    return [
-        {"problem": f"{i} {name}", "solution": "0"} for name in MACHINES for i in range(100, 164)
-    ]
+    problems = [f"{i} {name}" for name in MACHINES for i in range(100, 164)]
+    return [{"problem": problem, "solution": "0"} for problem in problems]
 
 
 def pays(completions, problem, **columns):
     """What the machine pays for a digit; nothing for another token."""
-    digits = [completion[0]["content"] for completion in completions]
-    return [
-        MACHINES[each.split()[1]][int(a)] if a.isdigit() else 0.0
-        for each, a in zip(problem, digits, strict=True)
-    ]
+    rewards = []
+    for completion, question in zip(completions, problem, strict=True):
+        digit = completion[0]["content"]
+        machine = MACHINES[question.split()[1]]
+        rewards.append(machine[int(digit)] if digit.isdigit() else 0.0)
+    return rewards
 
 
 # In total variation, on average over the machines: 0.015 and 0.012 as measured. Runs simulated in
@@ -110,31 +106,18 @@ VOCABULARY = [*map(str, range(bandit.ACTIONS)), *MACHINES, "<unk>", "<end>"]
 def policy_of_one_token(folder):
     """A random Qwen3 of some 2,000 parameters, whose logits have a standard deviation of about
     1."""
-    backend = Tokenizer(
-        models.WordLevel({each: i for i, each in enumerate(VOCABULARY)}, unk_token="<unk>")
-    )
+    numbers = {word: i for i, word in enumerate(VOCABULARY)}
+    backend = Tokenizer(models.WordLevel(numbers, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", eos_token="<end>"
-    )
+    special = {"unk_token": "<unk>", "eos_token": "<end>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, **special)
     tokenizer.chat_template = "{{ messages[-1].content }}"
     torch.manual_seed(0)
-    sizes = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "head_dim": 16,
-        "max_position_embeddings": 16,
-    }
-    counts = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
-    end = len(VOCABULARY) - 1
-    config = Qwen3Config(
-        vocab_size=len(VOCABULARY),
-        eos_token_id=end,
-        pad_token_id=end,
-        initializer_range=16**-0.5,
-        **sizes,
-        **counts,
-    )
+    sixteen = ("hidden_size", "intermediate_size", "head_dim", "max_position_embeddings")
+    counts = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+    sizes = dict.fromkeys(sixteen, 16) | dict.fromkeys(counts, 1)
+    sizes |= dict.fromkeys(("eos_token_id", "pad_token_id"), len(VOCABULARY) - 1)
+    config = Qwen3Config(vocab_size=len(VOCABULARY), initializer_range=16**-0.5, **sizes)
     Qwen3ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -148,33 +131,13 @@ def distributions(folder) -> np.ndarray:
         return torch.softmax(model(ids).logits[:, -1].double(), -1).numpy()
 
 
-RECIPE = [
-    "recipes/tiny-arithmetic.yaml",
-    "sft=null",
-    "data.train=[tests.training.test_bandit.machines]",
-]
-RECIPE += [
-    "data.validation=1",
-    "rewards={tests.training.test_bandit.pays: {weight: 1.0}}",
-    "evaluate.benchmarks=[]",
-]
-RECIPE += [
-    "grpo.max_completion_length=1",
-    f"grpo.num_generations={GROUP}",
-    "grpo.per_device_train_batch_size=384",
-]
-RECIPE += [
-    "grpo.scale_rewards=none",
-    "grpo.num_iterations=1",
-    f"grpo.beta={BETA}",
-    "grpo.max_steps=120",
-]
-RECIPE += [
-    "grpo.optim=sgd",
-    "grpo.learning_rate=0.9",
-    "grpo.max_grad_norm=0",
-    "grpo.logging_steps=100",
-]
+RECIPE = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=1"]
+RECIPE += ["data.train=[tests.training.test_bandit.machines]", "evaluate.benchmarks=[]"]
+RECIPE += ["rewards={tests.training.test_bandit.pays: {weight: 1.0}}"]
+RECIPE += ["grpo.max_completion_length=1", f"grpo.num_generations={GROUP}"]
+RECIPE += ["grpo.per_device_train_batch_size=384", "grpo.scale_rewards=none"]
+RECIPE += ["grpo.num_iterations=1", f"grpo.beta={BETA}", "grpo.max_steps=120", "grpo.optim=sgd"]
+RECIPE += ["grpo.learning_rate=0.9", "grpo.max_grad_norm=0", "grpo.logging_steps=100"]
 
 
 @pytest.mark.train
@@ -183,22 +146,16 @@ RECIPE += [
 def test_trl_learns_the_distribution_of_theory(corrected, tmp_path):
     model = tmp_path / "model"
     policy_of_one_token(model)
-    given = [
-        f"model={{name_or_path: {model}}}",
-        f"grpo.use_bias_correction_kl={str(corrected).lower()}",
-    ]
-    run_stage("grpo", *RECIPE, *given, f"output_dir={tmp_path}")
+    given = [f"model={{name_or_path: {model}}}", f"output_dir={tmp_path}"]
+    given += [f"grpo.use_bias_correction_kl={str(corrected).lower()}"]
+    run_stage("grpo", *RECIPE, *given)
     off, apart = [], []
-    for name, before, after in zip(
-        MACHINES, distributions(model), distributions(tmp_path / "grpo"), strict=True
-    ):
+    learned = zip(MACHINES, distributions(model), distributions(tmp_path / "grpo"), strict=True)
+    for name, before, after in learned:
         rewards = np.append(MACHINES[name], [0.0] * (len(VOCABULARY) - bandit.ACTIONS))
         there = theory(before, rewards, corrected)
-        others = [
-            theory(before, rewards, not corrected),
-            theory(before, rewards, corrected, group=1e9),
-            before,
-        ]
+        others = [before, theory(before, rewards, not corrected)]
+        others.append(theory(before, rewards, corrected, group=1e9))
         off.append(variation(after, there))
         apart.append([variation(there, other) for other in others])
     assert np.mean(off) < TOLERANCE

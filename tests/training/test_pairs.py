@@ -9,6 +9,7 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 
 from data.sources import DataError
 from schema.recipe import load_recipe
+from tests.made_runs import TABLE, chat
 from training import trainer
 from training.model import load_tokenizer
 from training.rows import PreferencePair, preference_pairs, tokenise_pairs
@@ -21,17 +22,11 @@ def written(run, step: int, *groups: tuple[str, list[float]], cut: str = ""):
     for question, advantages in groups:
         for place, advantage in enumerate(advantages):
             text = f"{question}{place}"
-            rows.append(
-                {
-                    "step": step,
-                    "prompt": [{"role": "user", "content": question}],
-                    "completion": [{"role": "assistant", "content": text}],
-                    "advantage": advantage,
-                    "truncated": text == cut,
-                }
-            )
+            row = {"step": step, "advantage": advantage, "truncated": text == cut}
+            row |= {"prompt": [chat("user", question)], "completion": [chat("assistant", text)]}
+            rows.append(row)
     (run / "completions").mkdir(exist_ok=True)
-    pd.DataFrame(rows).to_parquet(run / f"completions/completions_{step:05d}.parquet")
+    pd.DataFrame(rows).to_parquet(run / TABLE.format(step))
 
 
 def test_the_best_of_each_group_against_the_worst(tmp_path):
@@ -71,29 +66,18 @@ def test_what_the_policy_did_not_end_is_not_ended_for_it():
     asked = [{"role": "user", "content": "1 + 1?"}]
     pair = PreferencePair(asked, "2", "12", (False, True))
     (row,) = tokenise_pairs([pair], tokenizer, None)
-    end = tokenizer.eos_token_id
-    assert (
-        row["chosen_ids"][-1],
-        row["chosen_ids"].count(end),
-        row["rejected_ids"].count(end),
-    ) == (end, 1, 0)
+    end, chosen, rejected = tokenizer.eos_token_id, row["chosen_ids"], row["rejected_ids"]
+    assert (chosen[-1], chosen.count(end), rejected.count(end)) == (end, 1, 0)
     collated = DataCollatorForPreference(pad_token_id=tokenizer.pad_token_id)([row])
-    assert collated["completion_mask"].sum(dim=1).tolist() == [
-        len(row["chosen_ids"]),
-        len(row["rejected_ids"]),
-    ]
-    longest = len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"]))
-    assert (
-        tokenise_pairs([pair], tokenizer, longest) == [row]
-        and tokenise_pairs([pair], tokenizer, longest - 1) == []
-    )
+    assert collated["completion_mask"].sum(dim=1).tolist() == [len(chosen), len(rejected)]
+    longest = len(row["prompt_ids"]) + max(len(chosen), len(rejected))
+    assert tokenise_pairs([pair], tokenizer, longest) == [row]
+    assert tokenise_pairs([pair], tokenizer, longest - 1) == []
 
 
 def test_trl_still_prepares_its_rows_where_ours_are_left_alone():
-    assert list(inspect.signature(DPOTrainer._prepare_dataset).parameters)[:2] == [
-        "self",
-        "dataset",
-    ]
+    arguments = list(inspect.signature(DPOTrainer._prepare_dataset).parameters)
+    assert arguments[:2] == ["self", "dataset"]
     source = inspect.getsource(DPOTrainer)
     assert source.count("train_dataset = self._prepare_dataset(train_dataset, ") == 1
     assert '"prompt_ids",' in source and '"chosen_ids",' in source and '"rejected_ids",' in source

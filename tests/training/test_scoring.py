@@ -17,11 +17,7 @@ TINY = "recipes/tiny-arithmetic.yaml"
 @pytest.mark.parametrize(
     ("rewards", "weights", "share"),
     [
-        (
-            [[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1]],
-            [0.1, 0.2, 0.3],
-            1.0,
-        ),  # float32 cannot add them
+        ([[1, 1, 0]] * 3 + [[0, 0, 1]], [0.1, 0.2, 0.3], 1.0),  # float32 cannot add them
         ([[1], [1], [3], [1], *[[1]] * 4], [0.3], 0.5),
         ([[1], [nan], [1], [1]], [1.2], 1.0),  # nothing judges one of them
         ([[1, nan], [1, 1], [1, 0], [1, 0]], [1, 0.5], 0.0),
@@ -29,10 +25,8 @@ TINY = "recipes/tiny-arithmetic.yaml"
     ],
 )
 def test_the_share_of_groups_without_signal(rewards, weights, share):
-    assert (
-        without_signal(torch.tensor(rewards), torch.tensor(weights, dtype=torch.float32), 4)
-        == share
-    )
+    weights = torch.tensor(weights, dtype=torch.float32)
+    assert without_signal(torch.tensor(rewards), weights, 4) == share
 
 
 def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
@@ -44,20 +38,14 @@ def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
         return [0.0, 0.0, 1.0, 0.0]
 
     rewards = [GuardedReward(each, each.__name__) for each in (first, second)]
-    assert [each.__name__ for each in rewards] == [
-        "first",
-        "second",
-    ]  # by which trl names their columns
+    # by which trl names their columns
+    assert [each.__name__ for each in rewards] == ["first", "second"]
     scores, seen, timed = Scores(rewards, ends={2, 7}), [], []
     scores.watchers.append(seen.append)
     scores.timed = contextlib.contextmanager(lambda: iter([timed.append(1)]))
     written = {}
-    columns = {
-        "completions": [""] * 4,
-        "completion_ids": [[5, 2], [5, 5, 5], [7], []],
-        "solution": ["1", 2, "x", "y"],
-    }
-    columns |= {"log_extra": written.__setitem__}
+    columns = {"completions": [""] * 4, "completion_ids": [[5, 2], [5, 5, 5], [7], []]}
+    columns |= {"solution": ["1", 2, "x", "y"], "log_extra": written.__setitem__}
 
     def asked(prompts):
         return [each(prompts=prompts, **columns) for each in rewards]
@@ -65,34 +53,28 @@ def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
     for _ in range(2):
         assert asked(["a", "a", "b", "b"]) == [[1.0, 1.0, None, None], [0.0, 0.0, 1.0, 0.0]]
     assert len(timed) == 4
-    assert written == {
-        "gold": ["1", "2", "x", "y"],
-        "tokens": [2, 3, 1, 0],
-        "truncated": [False, True, False, True],
-    }
+    expected = {"gold": ["1", "2", "x", "y"], "tokens": [2, 3, 1, 0]}
+    assert written == expected | {"truncated": [False, True, False, True]}
     assert [each.rewards["second"] for each in seen] == [[0.0, 0.0, 1.0, 0.0]] * 2
     assert seen[0].columns["completions"] == [""] * 4
 
 
 def test_one_that_is_asked_about_steps_is_noted_for_whole_completions():
-    reward, seen = (
-        GuardedReward(
-            lambda completions, **columns: [float(len(each)) for each in completions], "mine"
-        ),
-        [],
-    )
-    reward.by_step = lambda ask, completions, **columns: [
-        sum(ask(completions=each.split())) for each in completions
-    ]
+    def lengths(completions, **columns):
+        return [float(len(text)) for text in completions]
+
+    def by_step(ask, completions, **columns):
+        return [sum(ask(completions=text.split())) for text in completions]
+
+    reward, seen = GuardedReward(lengths, "mine"), []
+    reward.by_step = by_step
     scores = Scores([reward], ends=set())
     scores.watchers.append(seen.append)
     given = dict.fromkeys(("log_extra", "log_metric"), lambda *arguments: None)
     given |= {"prompts": ["a", "a"], "solution": ["1", "1"], "completion_ids": [[1], [2]]}
     assert reward(completions=["to be", "or"], **given) == [4.0, 2.0]
-    assert seen[0].rewards == {"mine": [4.0, 2.0]} and seen[0].columns["completions"] == [
-        "to be",
-        "or",
-    ]
+    assert seen[0].rewards == {"mine": [4.0, 2.0]}
+    assert seen[0].columns["completions"] == ["to be", "or"]
 
 
 # a reward of completions that are strings, as TRL's documentation and unsloth's notebooks have them
@@ -123,7 +105,6 @@ def test_a_column_of_another_name_is_led_to_the_column():
     def pay(completions, **columns):
         return [float(gold == "5") for gold in columns["ground_truth"]]
 
-    with pytest.raises(
-        RunStopped, match="there are solution; rename the argument ground_truth to solution"
-    ):
+    reason = "there are solution; rename the argument ground_truth to solution"
+    with pytest.raises(RunStopped, match=reason):
         GuardedReward(pay, "mine.pay")(completions=["5"], solution=["5"])

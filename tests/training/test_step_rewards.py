@@ -30,9 +30,8 @@ def test_the_advantages_worked_out_by_hand():
     """Two completions of two steps, right and wrong, and right twice: mean 0.75, deviation 0.5
     (ddof = 1)."""
     rewards = normalise([[1.0, 0.0], [1.0, 1.0]], 2, "group")
-    assert rewards[0] == pytest.approx([0.5, -1.5], abs=1e-3) and rewards[1] == pytest.approx(
-        [0.5, 0.5], abs=1e-3
-    )
+    assert rewards[0] == pytest.approx([0.5, -1.5], abs=1e-3)
+    assert rewards[1] == pytest.approx([0.5, 0.5], abs=1e-3)
     tokens = spread([[0.5, -1.5], [0.5, 0.5]], [[2, 5], [3, 4]], 6)
     assert tokens.tolist() == [[-1.0, -1.0, -1.5, -1.5, -1.5, 0.0], [1.0, 1.0, 1.0, 0.5, 0.0, 0.0]]
 
@@ -48,22 +47,15 @@ def test_the_advantages_of_numpy(scale):
         group = np.concatenate(rewards[i // size * size : i // size * size + size])
         every = group if scale == "group" else np.concatenate(rewards)
         divisor = 1.0 if scale == "none" else every.std(ddof=1) + 1e-4
-        for t in range(length):
-            expected[i, t] = sum(
-                (r - group.mean()) / divisor
-                for r, e in zip(rewards[i], ends[i], strict=True)
-                if e > t
-            )
+        for reward, end in zip(rewards[i], ends[i], strict=True):
+            expected[i, :end] += (reward - group.mean()) / divisor
     found = spread(normalise([each.tolist() for each in rewards], size, scale), ends, length)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
 
 
 def test_a_step_without_a_reward_counts_for_nothing():
-    assert normalise([[None, 1.0], [None, None], [0.0]], 3, "none") == [
-        [0.0, 0.5],
-        [0.0, 0.0],
-        [-0.5],
-    ]
+    normalised = normalise([[None, 1.0], [None, None], [0.0]], 3, "none")
+    assert normalised == [[0.0, 0.5], [0.0, 0.0], [-0.5]]
     assert normalise([[None], [None]], 2, "group") == [[0.0], [0.0]]
     assert normalise([[1.0], [None]], 2, "group") == [[0.0], [0.0]]  # nothing to compare it with
 
@@ -97,9 +89,8 @@ def test_a_step_may_end_within_what_its_tokens_spell():
     of_bytes.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     of_bytes.decoder = decoders.ByteLevel()
     text = "é, ü→漢字, 😀"
-    found = split_steps(
-        SimpleNamespace(backend_tokenizer=of_bytes), of_bytes.encode(text).ids, ", "
-    )
+    tokenizer = SimpleNamespace(backend_tokenizer=of_bytes)
+    found = split_steps(tokenizer, of_bytes.encode(text).ids, ", ")
     lengths = [len(part.encode()) for part in ("é, ", "ü→漢字, ", "😀")]
     assert found == [("é", lengths[0]), ("ü→漢字", sum(lengths[:2])), ("😀", sum(lengths))]
 
@@ -121,36 +112,22 @@ def test_a_reward_is_asked_about_each_step(tokenizer):
         asked.extend(zip(completions, solution, strict=True))
         return [None if "?" in each else float(each.strip().isdigit()) for each in completions]
 
-    ids = [
-        tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("1, a, 2", "?, ?", "3")
-    ]
+    ids = tokenizer(["1, a, 2", "?, ?", "3"], add_special_tokens=False)["input_ids"]
     steps = StepRewards(tokenizer, ", ", 0.5)
-    written, state = {}, SimpleNamespace()
-    given = {
-        "completions": ["as trl decodes it"] * 3,
-        "solution": ["x", "y", "z"],
-        "prompts": ["?"] * 3,
-    }
-    given |= {
-        "completion_ids": ids,
-        "log_metric": None,
-        "log_extra": written.__setitem__,
-        "trainer_state": state,
-    }
+    written = {}
+    given = {"completions": ["as trl decodes it"] * 3, "solution": ["x", "y", "z"]}
+    given |= {"prompts": ["?"] * 3, "completion_ids": ids, "log_metric": None}
+    given |= {"log_extra": written.__setitem__, "trainer_state": SimpleNamespace()}
     assert steps.score(reward, **given) == [pytest.approx(2 / 3), None, 1.0]
     assert asked == [("1", "x"), ("a", "x"), ("2", "x"), ("?", "y"), ("?", "y"), ("3", "z")]
-    pairs = [json.loads(each) for each in written.pop("steps")]
-    assert pairs == [
-        list(map(list, zip(e, r, strict=True)))
-        for e, r in zip(steps.ends, steps.rewards, strict=True)
-    ]
+    for text, ends, rewards in zip(written.pop("steps"), steps.ends, steps.rewards, strict=True):
+        assert json.loads(text) == [list(pair) for pair in zip(ends, rewards, strict=True)]
     assert not written and steps.rewards == [[1.0, 0.0, 1.0], [None, None], [1.0]]
     # 1, 0, 1 and 1: mean 0.75, deviation 0.5; half their weight.
     found = steps.advantages(len(ids[0]), 3, "group")
     assert found[0, 0].item() == pytest.approx(0.5 * (0.5 - 1.5 + 0.5), abs=1e-3)
-    assert found[0, -1].item() == pytest.approx(0.25, abs=1e-3) and found[1].tolist() == [
-        0.0
-    ] * len(ids[0])
+    assert found[0, -1].item() == pytest.approx(0.25, abs=1e-3)
+    assert found[1].tolist() == [0.0] * len(ids[0])
 
 
 PROCESSES = """
@@ -177,33 +154,26 @@ def test_a_group_may_lie_on_two_processes(tmp_path):
     assert torch.equal(found, spread(normalise(rewards, 4, "group"), ends, 5))
 
 
-SHORT = [
-    "sft=null",
-    "grpo.max_steps=2",
-    "grpo.save_steps=2",
-    "grpo.logging_steps=1",
-    "grpo.scale_rewards=group",
-]
-SHORT += ["grpo.per_device_train_batch_size=16"]
-VARIED = "rewards={tests.varied_reward.varied: {weight: 1.0}%s}"
+SHORT = ["sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1"]
+SHORT += ["grpo.scale_rewards=group", "grpo.per_device_train_batch_size=16"]
 
 
-def trained(folder, *steps: str):
-    rewards = VARIED % "".join(f", {each}" for each in steps)
-    run_stage("grpo", TINY, *SHORT, rewards, f"output_dir={folder}")
+def trained(folder, second: str = "", *settings: str):
+    """A run with a varied reward, and a second one of the same file."""
+    rewards = "tests.varied_reward.varied: {weight: 1.0}"
+    if second:
+        rewards += f", tests.varied_reward.{second}"
+    words = [*SHORT, *settings, f"rewards={{{rewards}}}", f"output_dir={folder}"]
+    run_stage("grpo", TINY, *words)
     return folder / "grpo"
 
 
 @pytest.mark.train
 def test_without_a_rewarded_step_it_is_grpo_to_the_bit(tmp_path):
     plain = trained(tmp_path / "plain")
-    nothing = trained(
-        tmp_path / "nothing", "tests.varied_reward.of_nothing: {weight: 1.0, steps: '1'}"
-    )
+    nothing = trained(tmp_path / "nothing", "of_nothing: {weight: 1.0, steps: '1'}")
     assert same_weights(plain, nothing)
-    something = trained(
-        tmp_path / "something", "tests.varied_reward.of_length: {weight: 1.0, steps: '1'}"
-    )
+    something = trained(tmp_path / "something", "of_length: {weight: 1.0, steps: '1'}")
     assert not same_weights(plain, something)
     table = pd.read_parquet(something / "completions/completions_00001.parquet")
     for text, mean in zip(table["steps"], table["of_length"], strict=True):
@@ -214,25 +184,11 @@ def test_without_a_rewarded_step_it_is_grpo_to_the_bit(tmp_path):
 def test_where_only_the_last_step_is_rewarded_it_is_outcome_grpo(tmp_path):
     """The same reward as that of the one step of a completion, and as the outcome's: twice the
     advantage, and at half the rate of SGD the same weights."""
-    once, twice = tmp_path / "once", tmp_path / "twice"
-    again = (
-        "tests.varied_reward.varied: {weight: 1.0}, tests.varied_reward.again: {weight: 1.0, steps:"
-        " '@@'}"
-    )
     sgd = ["grpo.optim=sgd", "grpo.max_grad_norm=1000000", "grpo.beta=0"]
-    run_stage(
-        "grpo", TINY, *SHORT, *sgd, "grpo.learning_rate=0.1", VARIED % "", f"output_dir={once}"
-    )
-    run_stage(
-        "grpo",
-        TINY,
-        *SHORT,
-        *sgd,
-        "grpo.learning_rate=0.05",
-        f"rewards={{{again}}}",
-        f"output_dir={twice}",
-    )
-    one, other = weights(once / "grpo"), weights(twice / "grpo")
+    again = "again: {weight: 1.0, steps: '@@'}"
+    once = trained(tmp_path / "once", "", *sgd, "grpo.learning_rate=0.1")
+    twice = trained(tmp_path / "twice", again, *sgd, "grpo.learning_rate=0.05")
+    one, other = weights(once), weights(twice)
     assert all(np.allclose(one[name], other[name], atol=1e-6) for name in one)
 
 

@@ -38,17 +38,10 @@ TOGETHER = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_p
 
 def colocated(folder, output) -> list[str]:
     """What makes the recipe one that samples by a colocated vLLM."""
-    keys = [
-        "model.build=null",
-        f"model.name_or_path={folder}",
-        "model.dtype=bfloat16",
-        f"output_dir={output}",
-    ]
-    keys += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"]
-    keys += [
-        "rewards.tests.varied_reward.varied={weight: 1.0}",
-        "grpo.per_device_train_batch_size=32",
-    ]
+    keys = ["model.build=null", f"model.name_or_path={folder}", f"output_dir={output}"]
+    keys += ["model.dtype=bfloat16", "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"]
+    keys += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
+    keys += ["grpo.per_device_train_batch_size=32"]
     keys += ["grpo.learning_rate=0.02", "grpo.num_iterations=1", "grpo.logging_steps=1"]
     keys += ["grpo.use_vllm=true", "grpo.vllm_mode=colocate"]
     keys += ["grpo.vllm_max_model_length=256", "grpo.vllm_gpu_memory_utilization=0.1"]
@@ -92,19 +85,18 @@ class Run:
         self.vllm.generate = generate
 
     def base_weights(self):
-        return {
-            name: weight for name, weight in snapshot(self.policy).items() if "lora_" not in name
-        }
+        weights = snapshot(self.policy)
+        return {name: weights[name] for name in weights if "lora_" not in name}
 
     def merged(self):
         """The policy's weights with the adapter in them, by their names on disk."""
         self.policy.merge_adapter()
-        found = self.base_weights()
+        weights = {}
+        for name, weight in self.base_weights().items():
+            on_disk = name.removeprefix("base_model.model.").replace(".base_layer", "")
+            weights[on_disk] = weight
         self.policy.unmerge_adapter()
-        return {
-            name.removeprefix("base_model.model.").replace(".base_layer", ""): each
-            for name, each in found.items()
-        }
+        return weights
 
     def logged(self, key):
         return [entry[key] for entry in self.trainer.state.log_history if key in entry]
@@ -214,9 +206,8 @@ def test_it_is_the_adapted_policy_that_samples(run):
     def difference():
         found = []
         for prompt, completion, given in zip(prompts, completions, theirs, strict=True):
-            logits = run.policy(
-                input_ids=torch.tensor([prompt + completion], device=device)
-            ).logits[0]
+            ids = torch.tensor([prompt + completion], device=device)
+            logits = run.policy(input_ids=ids).logits[0]
             said = torch.tensor(completion, device=device)[:, None]
             ours = logits[len(prompt) - 1 : -1].float().log_softmax(-1).gather(-1, said)
             found.append((ours.cpu() - torch.tensor(given)).abs())
@@ -264,19 +255,13 @@ def test_a_stage_ends_without_a_traceback(peaked_qwen2, tmp_path):
     own, and must go before it."""
     command = [sys.executable, "-c", STAGE, RECIPE, *colocated(peaked_qwen2, tmp_path), "sft=null"]
     command += ["grpo.max_steps=12"]
-    leaves = (
-        "RANK",
-        "LOCAL_RANK",
-        "WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-    )  # trl, of the run in this process
+    # trl, of the run in this process
+    leaves = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     environment = {key: value for key, value in os.environ.items() if key not in leaves}
     metrics = tmp_path / "grpo/metrics.jsonl"
     with (tmp_path / "stderr").open("w") as stderr:
-        process = start_command(
-            command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=stderr
-        )
+        streams = {"stdout": subprocess.DEVNULL, "stderr": stderr}
+        process = start_command(command, cwd=ROOT, env=environment, **streams)
         until(has_lines(metrics, 2), running=[process])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 75

@@ -59,10 +59,8 @@ def test_the_example_is_right_to_its_last_number():
     chances = 100 * second["probabilities"]
     untried = np.delete(chances, answers)
     assert len(untried) == 6 and np.ptp(untried) == 0
-    tenth, ended = (
-        f"{100 * np.exp(start[0]):.0f}",
-        np.exp(bandit.log_policy(second["logits_after"], 1.0)),
-    )
+    tenth = f"{100 * np.exp(start[0]):.0f}"
+    ended = np.exp(bandit.log_policy(second["logits_after"], 1.0))
     logits, kl = first["logits_after"], costly["kl"]
     mean_kl = written(kl.mean(), 3)
     numbers = ["7", "4", tenth, "3", "5", "1", "8", "1", "0", str(baselines[0])]
@@ -160,10 +158,10 @@ def test_the_advice_on_settings_is_what_the_lab_measures():
     ends = [rewards(beta=beta, max_steps=100)[:, -1].mean() for beta in (0, 0.04, 0.5)]
     shares = []
     for often in (1, 2, 4, 8):
-        steps = [step for run in runs(num_iterations=often, max_steps=50) for step in run["steps"]]
-        shares.append(
-            np.mean([update["is_clipped"] for step in steps for update in step["updates"]])
-        )
+        clipped = []
+        for run in runs(num_iterations=often, max_steps=50):
+            clipped += [update["is_clipped"] for step in run["steps"] for update in step["updates"]]
+        shares.append(np.mean(clipped))
     cool, hot = (rewards(temperature=value, max_steps=100) for value in (0.2, 2.0))
     for sentence in (
         "The reward ends at {:.2f} with 0, {:.2f} with 0.04, {:.2f} with 0.5.".format(*ends),
