@@ -13,6 +13,7 @@ from evaluation.findings import model_findings
 from machine.launch import launch
 from schema.recipe import Recipe, load_recipe, read_recipe
 from tests.support import read_lines, run_stage
+from tests.tables import cases
 from training.problem_sets import train_and_held_out
 from training.scoring import guarded_rewards
 from training.tiny_models import built_model
@@ -52,19 +53,11 @@ def test_trl_trains_with_a_reward_model(algorithm, reward_folder, tmp_path):
     shutil.copytree(reward_folder, folder)
     (folder / "mine.py").write_text(f"open({str(canary)!r}, 'w')\n")
     change_config(folder, auto_map={"AutoModelForSequenceClassification": "mine.Model"})
-    overrides = [
-        f"output_dir={tmp_path}",
-        "sft=null",
-        "grpo.max_steps=2",
-        "grpo.per_device_train_batch_size=8",
-        "grpo.num_generations=4",
-        "grpo.logging_steps=1",
-        "grpo.num_iterations=1",
-        "grpo.max_completion_length=12",
-        "data.validation=8",
-        # Before the functions, so that places and weights must match.
-        f"rewards={{learned: {{model: {folder}, weight: 0.5}}, correct_answer: {{}}}}",
-    ]
+    overrides = [f"output_dir={tmp_path}", "sft=null", "data.validation=8", "grpo.max_steps=2"]
+    overrides += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
+    overrides += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.max_completion_length=12"]
+    # Before the functions, so that places and weights must match.
+    overrides += [f"rewards={{learned: {{model: {folder}, weight: 0.5}}, correct_answer: {{}}}}"]
     if algorithm == "rloo":
         overrides.append("algorithm=rloo")
     run_stage("grpo", TINY, *overrides)
@@ -94,34 +87,14 @@ def findings(recipe: Recipe) -> list[tuple[str, str]]:
     return [(line.level, line.message) for line in lines if "learned" in str(line)]
 
 
-def remove(name: str):
-    return lambda folder: (folder / name).unlink()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (remove("config.json"), "holds no config.json"),
-        (remove("model.safetensors"), "holds no model.safetensors"),
-        (remove("chat_template.jinja"), "its tokenizer has no chat template"),
-        (
-            lambda folder: change_config(folder, id2label={"0": "a", "1": "b"}),
-            "it is Qwen3ForSequenceClassification (labels: 2): take a model",
-        ),
-        (
-            lambda folder: change_config(folder, architectures=["Qwen3ForCausalLM"]),
-            "it is Qwen3ForCausalLM (labels: 1): take a model",
-        ),
-        (
-            lambda folder: change_config(folder, model_type="mine"),
-            "'mine' cannot be opened as a model for sequence classification",
-        ),
-    ],
-)
-def test_a_check_refuses_a_wrong_reward_model(change, message, reward_folder, tmp_path):
+@cases(__file__, "models")
+def test_a_check_refuses_a_wrong_reward_model(remove, keys, message, reward_folder, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(reward_folder, folder)
-    change(folder)
+    if remove:
+        (folder / remove).unlink()
+    else:
+        change_config(folder, **keys)
     ((level, text),) = findings(with_model(folder))
     assert level == "error" and message in text
 
@@ -143,19 +116,7 @@ def test_a_reward_model_is_none_of_the_functions(reward_folder):
     assert [function.name for function in functions] == ["correct_answer", "format_tags"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("{weight: 0.5}", "it needs a `model`"),
-        ("{model: null}", "rewards.learned.model: expected a Hub id or a folder"),
-        ("{model: 5}", "rewards.learned.model: expected a Hub id or a folder, got 5"),
-        ("{model: a/b/c}", "there is no folder a/b/c"),
-        ("{model: a/b, revison: x}", "has no such option; did you mean revision?"),
-        ('{model: a/b, steps: "x"}', "rewards.learned.steps: trl asks the model itself"),
-        ("{model: a/b, revision: 'a b'}", "rewards.learned.revision: expected a branch"),
-        ("{model: a/b, weight: much}", "rewards.learned.weight: expected a number"),
-    ],
-)
+@cases(__file__, "options")
 def test_wrong_options_are_refused_by_the_strict_recipe(options, message):
     _, faults = read_recipe(TINY, [f"rewards.learned={options}"], check=())
     assert [message in str(fault) for fault in faults] == [True]
