@@ -9,21 +9,17 @@ from typing import NamedTuple
 
 from console.faults import RecipeError
 from console.terminal import code, duration, row
-from evaluation import pictures, report, run_pages
+from evaluation import report, run_pages
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.folder import Run, has_type, read_run, texts, title, weights_hash
 from schema import configs
-from schema.configs import ACCURACY, WITHOUT_SIGNAL
+from schema.configs import WITHOUT_SIGNAL
 from schema.sections import flat
 from schema.stages import CHAINS, STAGES
 from training.writing import link_inside
 
 SEED = r"seed-\d{1,10}"
 LAST_FIRST = CHAINS[::-1]
-TITLES = {
-    "rewards/correct_answer/mean": "right in training",
-    ACCURACY: "right of the held-out problems",
-}
 
 
 class HeldOut(NamedTuple):
@@ -333,47 +329,3 @@ def _shares_in_common(first: HeldOut, second: HeldOut) -> tuple[list[float], lis
     """The shares of right answers of two runs, to the problems that both have answered."""
     problems = sorted(first.right.keys() & second.right.keys())
     return [first.right[i] for i in problems], [second.right[i] for i in problems]
-
-
-# The picture --------------------------------------------------------------------------------------
-
-
-def draw(file: Path, arms: list[Arm]) -> bool:
-    """Draw what the runs logged of `correct_answer`, in training and on held-out problems. The
-    horizontal axis is the completions each run had sampled, or the steps where those are not known
-    of all runs. Return whether there was anything to draw."""
-    runs = [run for arm in arms for run in arm.runs]
-    keys = [key for key in TITLES if any(_logged(run, key) for run in runs)]
-    if not keys:
-        return False
-    logging = [run for run in runs if any(_logged(run, key) for key in keys)]
-    by_completions = all(run.completions_until(1) is not None for run in logging)
-    figure = pictures.canvas(max(4.5 * len(keys), 6), 3.6)
-    panels = figure.subplots(1, len(keys), squeeze=False).flat
-    for key, axes in zip(keys, panels, strict=True):
-        for number, arm in enumerate(arms):
-            _draw_arm(axes, arm, key, number, by_completions)
-        axis = "completions sampled" if by_completions else "step"
-        axes.set(title=TITLES[key], xlabel=axis, ylim=(-0.02, 1.02))
-        axes.grid(alpha=0.3, linewidth=0.5)
-        axes.legend(fontsize=7, frameon=False, loc="lower right")
-    pictures.save(figure, file)
-    return True
-
-
-def _draw_arm(axes, arm: Arm, key: str, number: int, by_completions: bool):
-    """Draw a metric of each run of an arm, all in the arm's colour."""
-    label = pictures.escaped(arm.name[-32:])
-    style = "-" if number < 10 else "--"  # ten colours
-    for run in arm.runs:
-        lines = _logged(run, key)
-        x = [line["step"] for line in lines]
-        if by_completions:
-            x = [run.completions_until(step) for step in x]
-        y = [line[key] for line in lines]
-        axes.plot(x, y, style, color=f"C{number % 10}", linewidth=1.3, label=label)
-        label = None  # once for all seeds
-
-
-def _logged(run: Run, key: str) -> list[dict]:
-    return [line for line in run.metrics if key in line]

@@ -18,7 +18,6 @@ from console.faults import Fault, RecipeError
 from console.terminal import make_command, row, say
 from data import prompt
 from data.json_files import LARGEST, all_lines
-from evaluation import pictures
 from evaluation.answers import Answers, Contestant, answer_settings
 from evaluation.report import batches
 from evaluation.statistics import all_alike, interval, wilson
@@ -153,8 +152,7 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
 
 
 def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], group: int) -> dict:
-    """Write `pass_rates.jsonl`, `pass_rates.png` and `summary.json`, and return the figures in the
-    last.
+    """Write `pass_rates.jsonl` and `summary.json`, and return the figures in the last.
 
     Args:
         ids: the index of each answered problem among the training rows.
@@ -175,8 +173,6 @@ def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], g
         }
         lines.append(line)
     figures = summary(right, n, group) | answers.cost()
-    title = f"right completions, {len(right):,} problems × {n}"
-    pictures.histogram(folder / "pass_rates.png", title, histogram(right, n))
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     write_whole(folder / PASS_RATES, text)
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")

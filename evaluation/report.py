@@ -1,5 +1,5 @@
-"""Writes the report of an evaluation, from the answers on disk alone: table, verdicts, a figure and
-flips to read."""
+"""Writes the report of an evaluation, from the answers on disk alone: table, verdicts, and flips to
+read."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from console.terminal import code, fenced, inline, row
 from data.json_files import read_lines
-from evaluation import pictures
 from evaluation.statistics import change, interval, majority, paired_difference, pass_at_k, verdict
 from runs.folder import CONTROL, read_answers
 from schema.stages import CHAINS, STAGES
@@ -44,7 +43,7 @@ def write(folder: Path, labels: list[str]) -> str:
     """Write the report of a benchmark, and return its first part (see `Comparison`).
 
     The folder gets `report.md`, with accuracy by level and subject, how much of the gain is form,
-    and flips to read; `summary.json` with the same figures; and `accuracy.png`.
+    and flips to read, and `summary.json` with the same figures.
 
     Raises:
         ValueError: answers are missing, or cannot be compared.
@@ -55,10 +54,6 @@ def write(folder: Path, labels: list[str]) -> str:
         lines += _flips(before, after, answers)
     write_whole(folder / "report.md", "\n".join(lines) + "\n")
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
-    means = [_mean_with_interval(_shares(problems)) for problems in answers.values()]
-    groups = [("all", figures[labels[0]]["n"], means)]
-    groups += [(f"level {value}", n, means) for value, n, means in _groups(answers, "level")]
-    pictures.accuracies(folder / "accuracy.png", folder.name, labels, groups)
     return "\n".join(table)
 
 

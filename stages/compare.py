@@ -30,10 +30,8 @@ def main(runs: list[str]):
         raise RecipeError([fault])
     text = "\n".join(compare_runs.table(arms))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    has_curves = compare_runs.draw(FOLDER / "curves.png", arms)
-    image = "\n\n![what the runs logged](curves.png)" if has_curves else ""
     report = FOLDER / "report.md"
-    write_whole(report, f"{text}{image}\n")
+    write_whole(report, f"{text}\n")
     say_markdown(text)
     say(f"\nresults: {report}")
 

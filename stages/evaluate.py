@@ -2,10 +2,10 @@
 also rewards them.
 
 Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each
-line; a killed evaluation resumes at the batch it was working on. `summary.json`, `report.md` and
-`accuracy.png` are made from those files alone. Libraries that take seconds to import are imported
-once the problems are read; torch only if an answer is missing, or something has changed since all
-answers were written.
+line; a killed evaluation resumes at the batch it was working on. `summary.json` and `report.md` are
+made from those files alone. Libraries that take seconds to import are imported once the problems
+are read; torch only if an answer is missing, or something has changed since all answers were
+written.
 """
 
 import inspect

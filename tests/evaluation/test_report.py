@@ -53,7 +53,6 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
         "## sft → grpo: won, 3 of 49\n\n```\n1 + 0?\n```\n\ngold `1`, sft `-1`, grpo `1`" in written
     )
     assert json.loads((tmp_path / "summary.json").read_text())["grpo"]["accuracy"] == 1.0
-    assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
 
 
 @cases(__file__, "a_stage_that_made_it_worse_is_named_with_what_to_look_at")
