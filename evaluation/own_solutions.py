@@ -22,7 +22,6 @@ from console.terminal import make_command
 from data import prompt
 from evaluation.answers import Contestant, judged
 from evaluation.probe import RepeatedAnswers, draw_order, sampled_at
-from evaluation.run_pages import accepted_of
 from schema.configs import processes, setting
 from schema.names import reward_function
 from schema.recipe import Recipe
@@ -113,6 +112,15 @@ def solutions_to_learn(recipe: Recipe, answers: RepeatedAnswers) -> OwnSolutions
         )
         raise RecipeError([Fault(recipe.place("data", "own_solutions"), message)])
     return OwnSolutions(rows, figures)
+
+
+def accepted_of(figures: dict) -> str:
+    """How many solutions the warm start learns from, as half a sentence."""
+    return (
+        f"of {figures['completions']:,} completions of {figures['problems']:,} problems"
+        f" {figures['accepted']:,} are accepted, for {figures['solved']:,} problems, and"
+        f" {figures['kept']:,} kept"
+    )
 
 
 def accept(completions: list[dict], rows: list[dict], run_programs: bool = False) -> list[dict]:

@@ -1,11 +1,9 @@
 """The pages about a finished run: its card, and the report that a person reads first. Both are
-written from the files in its folder alone, and can be written again at any time. Names and texts in
-these files may be a stranger's: each is checked, or stands where it can only be read as text.
+written from the files in its folder alone. Names and texts in these files may be a stranger's: each
+is checked, or stands where it can only be read as text.
 
-The card says how the model was trained and what it reaches; trl's and peft's cards say "fine-tuned
-version of None". Its front matter is the Hub's (https://huggingface.co/docs/hub/model-cards),
-without `model-index`, which has no place for an interval. A field whose value nobody has read is
-left out.
+The card's front matter is the Hub's (https://huggingface.co/docs/hub/model-cards), without
+`model-index`, which has no place for an interval, and without any value that nobody has read.
 """
 
 import io
@@ -21,14 +19,13 @@ from ruamel.yaml import YAML
 from console.faults import RecipeError
 from console.terminal import clean, code, duration, fenced
 from data import own
-from data.json_files import read_object
 from data.prompt import messages, transcript
 from data.sources import HUB
 from evaluation import pictures
 from evaluation.report import compare
 from runs.folder import (
-    LABELS,
     Run,
+    evaluations,
     has_type,
     read_run,
     some_groups,
@@ -148,9 +145,9 @@ def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
     return None if local else HUB.get(name)
 
 
-def data(run: Run) -> list[str]:
-    """A line for each training set, and one for the model's own solutions where the warm start
-    learned from these."""
+def facts(run: Run) -> list[str]:
+    """What a run was trained on and what that cost: a line for each training set and for the
+    model's own solutions, the number of problems, and the effort."""
     lines = []
     for name, arguments in training_sets(run):
         text = reduced(name)
@@ -159,9 +156,11 @@ def data(run: Run) -> list[str]:
             text += f" ({', '.join(pairs)})"
         lines.append(f"{code(text)}: {_origin(run, name)}")
     if run.section("sft") and run.section("data").get("own_solutions") is not None:
-        counts = _own_solutions(run)
-        lines.append(f"for the warm start the base model's own right solutions{counts}")
-    return lines
+        lines.append("for the warm start the base model's own right solutions")
+    if run.problems is not None:
+        lines.append(f"{run.problems:,} training problems")
+    words = effort(run)
+    return [*lines, words] if words else lines
 
 
 def _origin(run: Run, name: str) -> str:
@@ -175,46 +174,11 @@ def _origin(run: Run, name: str) -> str:
         return f"parquet files in a local folder, in the form of {HUB[name][0]}"
     if name in GENERATED:
         return f"{GENERATED[name]} made by grpo-recipes"
-    if name.endswith(own.FILE_TYPES):
-        return "a local file"
-    if re.fullmatch(r"\w+(\.\w+)+", name):
-        return "a function of the user's own"
-    return "local files"
+    return "the user's own"
 
 
-def _own_solutions(run: Run) -> str:
-    """How many solutions there were, by the warm start's summary; empty where it does not say."""
-    figures = (read_object(run.folder.with_name("sft") / "summary.json") or {}).get("own_solutions")
-    keys = ("completions", "problems", "accepted", "solved", "kept")
-    if not isinstance(figures, dict) or not all(has_type(figures.get(key), int) for key in keys):
-        return ""
-    return f": {accepted_of(figures)}"
-
-
-def accepted_of(figures: dict) -> str:
-    """How many of a model's own solutions a warm start learns from, as half a sentence."""
-    return (
-        f"of {figures['completions']:,} completions of {figures['problems']:,} problems"
-        f" {figures['accepted']:,} are accepted, for {figures['solved']:,} problems, and"
-        f" {figures['kept']:,} kept"
-    )
-
-
-def step_rewards(run: Run) -> list[str]:
-    """A line for each reward that was given for each step of a solution."""
-    if run.folder.name == "sft":
-        return []
-    lines = []
-    for name, options in run.section("rewards").items():
-        if isinstance(options, dict) and "steps" in options:
-            between = code(json.dumps(options["steps"], ensure_ascii=False))
-            about = f"process supervision: {code(name)} was given for each step"
-            lines.append(f"{about}, with {between} between two steps")
-    return lines
-
-
-def effort(run: Run) -> list[str]:
-    """A line with the steps, the hardware and the time by part; no line where nothing is known."""
+def effort(run: Run) -> str:
+    """The steps, the hardware and the time by part; empty where nothing is known."""
     words = []
     if "steps" in run.summary:
         words.append(f"{run.summary['steps']:,} steps")
@@ -226,7 +190,7 @@ def effort(run: Run) -> list[str]:
         shares = [f"{part} {share:.1%}" for part, share in _times(run, "share").items()]
         if shares:
             words[-1] += f": {', '.join(shares)}"
-    return [" ".join(words)] if words else []
+    return " ".join(words)
 
 
 def seconds(run: Run) -> float | None:
@@ -245,37 +209,32 @@ def _times(run: Run, key: str) -> dict[str, float]:
 
 def results(run: Run, stage: str) -> list[str]:
     """Table, intervals and verdicts of each benchmark that was evaluated, in Markdown; empty where
-    there is none. Where the answers belong to other weights than the run's, a line says so.
-
-    Args:
-        stage: the label of the run's answers.
-    """
+    there is none. `stage`: the label of the run's answers."""
     lines = []
-    folders = [file.parent for file in run.folder.parent.glob(f"eval/*/{stage}.jsonl")]
-    for folder in sorted(folders, key=lambda folder: (folder.name != "held-out", folder.name)):
+    for benchmark, labels in evaluations(run.folder, stage).items():
+        folder = run.folder.parent / "eval" / benchmark
         finished = (folder / "summary.json").is_file() and not link_inside(folder)
-        if finished and re.fullmatch(r"[\w.-]+", folder.name):
-            lines += ["", *_results_on(folder, run, stage)]
+        if finished and re.fullmatch(r"[\w.-]+", benchmark) and stage in labels:
+            lines += ["", *_results_on(folder, labels, run)]
     return lines[1:]
 
 
-def _results_on(folder: Path, run: Run, stage: str) -> list[str]:
-    """The lines of `results` for one benchmark."""
-    order = LABELS[: LABELS.index(stage) + 1]
-    labels = [label for label in order if (folder / f"{label}.jsonl").is_file()]
+def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
+    """The lines of `results` for one benchmark; a sentence where the answers are not the run's."""
     answers = f"The answers in `eval/{folder.name}`"
     try:
         comparison = compare(folder, labels)
     except ValueError:
         return [f"{answers} cannot be compared; `make report` says why."]
-    terms = comparison.terms[stage]
+    terms = comparison.terms[labels[-1]]
     if terms.get("weights") != weights_hash(run.folder):
         return [
             f"{answers} belong to other weights, or to these before the folder was copied:"
             " `make evaluate` answers anew."
         ]
-    temperature = terms.get("temperature")
-    sampling = "Greedy" if temperature == 0 else f"Temperature {code(temperature)}"
+    sampling = "Greedy"
+    if terms.get("temperature") != 0:
+        sampling = f"Temperature {code(terms.get('temperature'))}"
     limit = code(terms.get("max_new_tokens"))
     return [*comparison.table, "", f"{sampling}, at most {limit} tokens an answer."]
 
@@ -301,11 +260,7 @@ def model_card(run: Run, stage: str) -> str:
     if is_merged and has_adapter and measured:
         lines += ["Measured before the adapter was merged.", ""]
     lines += measured or ["It was not evaluated: nothing is known of its accuracy."]
-    facts = data(run)
-    if run.problems is not None:
-        facts.append(f"{run.problems:,} training problems")
-    facts += step_rewards(run) + effort(run)
-    lines += ["", "## How was it made?", "", *(f"- {fact}" for fact in facts)]
+    lines += ["", "## How was it made?", "", *(f"- {fact}" for fact in facts(run))]
     recipe = io.StringIO()
     YAML().dump(reduced(run.recipe), recipe)
     lines += ["", "`recipe.yaml`", "", *fenced(recipe.getvalue(), "yaml")]
@@ -348,17 +303,14 @@ def front_matter(run: Run, stage: str) -> ModelCardData:
 
 def usage(run: Run, path: Path) -> str:
     """Three lines of Python that load the model, or the adapter with its base, and ask it a
-    question greedily, as an evaluation does. The tokenizer is named because an adapter's base may
-    have none with a chat template.
-    """
+    question greedily. An adapter's base may have no tokenizer with a chat template."""
     system = run.section("prompt").get("system")
     question = messages(QUESTION, system if isinstance(system, str) else None)
-    limits = [
-        run.section("evaluate").get("max_new_tokens"),
-        run.section("grpo").get("max_completion_length"),
-        configs.fields("grpo")["max_completion_length"].default,
-    ]
-    limit = next(value for value in limits if type(value) is int)
+    limit = run.section("evaluate").get("max_new_tokens")
+    if type(limit) is not int:
+        limit = run.section("grpo").get("max_completion_length")
+    if type(limit) is not int:
+        limit = configs.fields("grpo")["max_completion_length"].default
     dtype = run.section("model").get("dtype")
     if not isinstance(dtype, str):
         dtype = "auto"
@@ -377,14 +329,9 @@ def usage(run: Run, path: Path) -> str:
 
 
 def report(run: Run, has_curves: bool, advice: Sequence[str]) -> str:
-    """The page as Markdown. `has_curves`: whether the curves were drawn. `advice`: a sentence for
-    each thing that is worth a look."""
-    facts = [f"recipe: {recipe_line(run)}", f"base: {base(run)}"]
-    facts += [f"data: {line}" for line in data(run)]
-    if run.problems is not None and len(facts) > 2:
-        facts[2] += f" ({run.problems:,} problems)"
-    facts += step_rewards(run) + effort(run)
-    lines = [f"# {title(run.public_path)}", "", *(f"- {fact}" for fact in facts)]
+    """The page as Markdown. `advice`: a sentence for each thing that is worth a look."""
+    lines = [f"# {title(run.public_path)}", "", f"- recipe: {recipe_line(run)}"]
+    lines += [f"- base: {base(run)}", *(f"- {fact}" for fact in facts(run))]
     lines += ["", "## How good is it?", ""]
     lines += results(run, "grpo") or ["It was not evaluated."]
     lines += ["", "## What happened?", "", *(f"- {sentence}" for sentence in happened(run))]

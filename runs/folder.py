@@ -324,24 +324,21 @@ def some_groups(run: Path) -> list[list[dict]]:
 # The evaluations beside it: eval/<benchmark>/<label>.jsonl -------------------------------
 
 
-def evaluations(run: Path) -> dict[str, list[str]]:
-    """The evaluations beside a run, by benchmark: the labels of the models that were judged."""
+def evaluations(run: Path, last: str | None = None) -> dict[str, list[str]]:
+    """The evaluations beside a run by benchmark, the held-out problems first: the labels of the
+    models that were judged. With `last`, only that of the run and those that come before it."""
     root = run.parent / "eval"
     if root.is_symlink():
         return {}
-    order = {label: place for place, label in enumerate(LABELS)}
+    labels = LABELS if last is None else LABELS[: LABELS.index(last) + 1]
     benchmarks = {}
-    for folder in sorted(root.glob("*/")):
+    for folder in sorted(root.glob("*/"), key=lambda path: (path.name != "held-out", path.name)):
         if folder.is_symlink() or folder.name == "models":
             continue
-        files = []
-        for file in folder.glob("*.jsonl"):
-            is_answers = file.is_file() and not file.name.endswith(".seconds.jsonl")
-            if is_answers and not file.is_symlink():
-                files.append(file)
-        files.sort(key=lambda file: (order.get(file.stem, len(order)), file.stat().st_mtime))
-        if files:
-            benchmarks[folder.name] = [file.stem for file in files]
+        files = [folder / f"{label}.jsonl" for label in labels]
+        judged = [file.stem for file in files if file.is_file() and not file.is_symlink()]
+        if judged:
+            benchmarks[folder.name] = judged
     return benchmarks
 
 

@@ -34,7 +34,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         return
     require(recipe, ("sft", "evaluate"))
 
-    from evaluation import own_solutions, run_pages
+    from evaluation import own_solutions
     from evaluation.engines import engine
     from training.model import load_tokenizer
 
@@ -53,7 +53,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     solutions = own_solutions.solutions_to_learn(recipe, answers)
     own_solutions.write(folder, solutions.rows)
     cost = f"{solutions.figures['tokens']:,} tokens, {solutions.figures['seconds']:,.0f} seconds"
-    say(f"own solutions: {run_pages.accepted_of(solutions.figures)}, in {folder} ({cost})")
+    say(f"own solutions: {own_solutions.accepted_of(solutions.figures)}, in {folder} ({cost})")
     if not if_needed:
         say(f"next: {make_command('sft', recipe)}")
 

@@ -27,8 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from viewer import groups
-from viewer.results import results
-from viewer.runs import about, advice, changed, curves, describe, pair
+from viewer.runs import about, advice, changed, curves, describe, pair, results
 
 FOLDER = Path(__file__).parent / "page"
 MEMORY = FOLDER / "memory.json"  # made by tests/bench/sizes.py

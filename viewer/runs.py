@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from console.terminal import make_line
+from evaluation import report
 from evaluation.statistics import wilson
 from runs.folder import (
+    CONTROL,
     evaluations,
     name_of,
     object_in,
@@ -18,6 +20,7 @@ from runs.folder import (
     run_file,
     section,
     texts,
+    weights_hash,
 )
 from schema import configs
 from schema.configs import RIGHT
@@ -46,6 +49,7 @@ SETTINGS = (
 )
 MOST_NUMBERS = 10_000_000  # steps × names of metrics
 EXCERPT = 160  # characters of a question in a list
+FEW = 3  # won and lost questions beside a result
 CUT = 20_000  # characters of a completion, unless the reader opens all of it
 # The columns of an answer that a pair shows as they are.
 PAIR_COLUMNS = ("answer", "right", "reason", "tokens", "truncated")
@@ -116,15 +120,8 @@ def stage_of(run: Path) -> str:
 def curves(run: Path) -> dict[str, list]:
     """Every number that a run logged, as columns: "step", in order, and for each metric a value or
     None for each step; and `held_out/…`, the number of problems in an evaluation and the 95%
-    interval of its accuracy. A resumed run rewrites its lines, so they are read again whenever the
-    file has changed."""
-    file = run_file(run, "metrics.jsonl")
-    state = file.stat()
-    return _curves(run, state.st_mtime_ns, state.st_size)
-
-
-@lru_cache(maxsize=8)
-def _curves(run: Path, _mtime: int, _bytes: int) -> dict[str, list]:
+    interval of its accuracy."""
+    run_file(run, "metrics.jsonl")  # raises where it is not a file of this folder
     rows: dict[int, dict] = {}
     for line in read_metrics(run):
         row = rows.setdefault(line["step"], {})
@@ -195,7 +192,55 @@ def _text(value: Any) -> str:
     return value[:2000]
 
 
-# The same held-out questions before and after training --------------------------------------------
+# How good its model is, and the same questions before and after training --------------------------
+
+
+def results(run: Path) -> list[dict[str, Any]]:
+    """The comparison of the run's model with those it started from on each benchmark: the `models`
+    with their accuracy and its 95% interval; `verdicts`, the report's sentence for each pair of
+    them; and `flips`, the first few questions that the run won and lost. `why`: the answers cannot
+    be compared, or belong to other weights."""
+    stage = stage_of(run)
+    comparisons = []
+    for benchmark, labels in evaluations(run, stage).items():
+        comparisons.append({"benchmark": benchmark} | _compare(run, benchmark, labels, stage))
+    return comparisons
+
+
+def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[str, Any]:
+    try:
+        for label in labels:
+            run_file(run.parent, f"eval/{benchmark}/{label}.jsonl")
+        terms, answers, figures, _ = report.compare(run.parent / "eval" / benchmark, labels)
+    except ValueError as error:
+        return {"why": str(error)}
+    verdicts = report.verdicts(answers)
+    comparison = {
+        "models": [_model(label, figures[label]) for label in labels],
+        "verdicts": [[before, after, text] for (before, after), text in verdicts.items()],
+    }
+    if stage not in labels:
+        return comparison
+    if terms[stage].get("weights") != weights_hash(run):
+        comparison["why"] = (
+            "The answers belong to other weights, or to these before the folder was copied."
+        )
+    earlier = [label for label in labels if label not in (CONTROL, "grpo", stage)]
+    if earlier:
+        flips = changed(run, benchmark, earlier[-1], stage)
+        won = [row for row in flips["rows"] if row["kind"] == "won"]
+        lost = [row for row in flips["rows"] if row["kind"] == "lost"]
+        comparison["flips"] = flips | {"rows": won[:FEW] + lost[:FEW]}
+    return comparison
+
+
+def _model(label: str, figures: dict) -> dict[str, Any]:
+    return {
+        "label": label,
+        "interval": [finite(bound) for bound in figures["interval_95"]],
+        "n": figures["n"],
+        "accuracy": finite(figures["accuracy"]),
+    }
 
 
 def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any]:

@@ -329,7 +329,6 @@ def test_a_text_cannot_break_out(run):
     )
     report, card = written(run)
     assert "# owned" in report and "# owned" in card  # there, as text
-    assert all("` was given for each step" in text for text in (report, card))
     assert not any("owned" in each for each in headings(report) + headings(card))
     assert front_matter(card).keys() == {"library_name", "pipeline_tag", "tags"}
     assert "\x1b" not in report + card and "\x07" not in report + card
@@ -373,50 +372,10 @@ def test_a_link_in_the_folder_is_refused(run, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-# The ways that not every run goes.
-OWN = {
-    "completions": 2000,
-    "problems": 500,
-    "solved": 150,
-    "accepted": 310,
-    "kept": 290,
-    "tokens": 9,
-}
-TOLD = ": of 2,000 completions of 500 problems 310 are accepted, for 150 problems, and 290 kept"
-
-
-def of(folder, **recipe) -> Run:
-    return Run(folder, recipe, {}, {}, None)
-
-
-@pytest.mark.parametrize("stage", ["sft", "grpo"])
-@cases(
-    __file__,
-    "a_warm_start_of_the_models_own_solutions_is_told_with_its_counts",
-    ("{" * 100_000, ""),
-)
-def test_a_warm_start_of_the_models_own_solutions_is_told_with_its_counts(
-    summary, counts, stage, tmp_path
-):
-    (tmp_path / "sft").mkdir()
-    if summary is not None:
-        (tmp_path / "sft/summary.json").write_text(summary)
+def test_a_warm_start_of_the_models_own_solutions_is_a_fact(tmp_path):
     given = {"train": ["arithmetic"], "own_solutions": {"samples": 4}}
-    lines = run_pages.data(of(tmp_path / stage, data=given, sft={"max_steps": 5}))
-    assert lines[1:] == [f"for the warm start the base model's own right solutions{counts}"]
-    for other in (
-        {"data": given},
-        {"data": given | {"own_solutions": None}, "sft": {"max_steps": 5}},
-    ):
-        assert run_pages.data(of(tmp_path / stage, **other)) == lines[:1]
-
-
-def test_rewards_of_steps_are_told_of_grpo_alone(tmp_path):
-    rewards = {"correct_answer": {"weight": 1.0}, "true_equations": {"weight": 0.5, "steps": "\n"}}
-    assert run_pages.step_rewards(of(tmp_path / "grpo", rewards=rewards)) == [
-        (
-            'process supervision: `true_equations` was given for each step, with `"\\n"` between'
-            " two steps"
-        ),
-    ]
-    assert run_pages.step_rewards(of(tmp_path / "sft", rewards=rewards)) == []
+    recipe = {"data": given, "sft": {"max_steps": 5}}
+    lines = run_pages.facts(Run(tmp_path, recipe, {}, {}, None))
+    assert lines[1:] == ["for the warm start the base model's own right solutions"]
+    for other in ({"data": given}, {"data": given | {"own_solutions": None}, "sft": {}}):
+        assert run_pages.facts(Run(tmp_path, other, {}, {}, None)) == lines[:1]

@@ -11,8 +11,7 @@ from runs.folder import find_runs, name_of, run_file
 from tests import made_runs
 from tests.support import write_lines
 from viewer import runs
-from viewer.results import results
-from viewer.runs import about, advice, changed, curves, describe, pair
+from viewer.runs import about, advice, changed, curves, describe, pair, results
 
 
 def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path, snapshot):
