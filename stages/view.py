@@ -53,9 +53,7 @@ def _write_page(file: Path, folders: list[Path], names: str):
         )
     say(f"view: reading {names}, which may take half a minute")
     try:
-        text = standalone_page(
-            folders, lambda parts: say(f"view: {parts:,} parts of the page are read")
-        )
+        text = standalone_page(folders)
     except FILE_ERRORS as error:
         raise RecipeError([error_message(error)]) from None
     file.write_text(text, encoding="utf-8")

@@ -170,25 +170,10 @@ def group_of_row(run: Path, step: int, row: int) -> dict[str, Any]:
         ValueError: the step has no such completion.
     """
     rows, size, description = _read_step(run, step)
-    _check_row(rows, step, row)
-    lengths = [completion["tokens"] for completion in rows]
-    return _group(step, row // size, rows, size, description) | {"batch": lengths}
-
-
-def text(run: Path, step: int, row: int) -> str:
-    """The complete text of a completion.
-
-    Raises:
-        ValueError: the step has no such completion.
-    """
-    rows, _, _ = _read_step(run, step)
-    _check_row(rows, step, row)
-    return rows[row]["text"]
-
-
-def _check_row(rows: list[dict], step: int, row: int):
     if not 0 <= row < len(rows):
         raise ValueError(f"step {step} has no completion {row}: it has 0 to {len(rows) - 1}")
+    lengths = [completion["tokens"] for completion in rows]
+    return _group(step, row // size, rows, size, description) | {"batch": lengths}
 
 
 def _read_step(run: Path, step: int) -> tuple[list[dict], int, dict]:

@@ -2,15 +2,15 @@
 answers to its questions, which are paths. The server is for this machine only. It only reads,
 except that it explains a completion at the reader's request, as `make explain` does."""
 
-import asyncio
 import base64
 import hashlib
 import json
 import re
 import signal
 import socket
+import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
@@ -19,7 +19,6 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -30,7 +29,8 @@ from viewer import groups
 from viewer.runs import about, advice, changed, curves, describe, pair, results
 
 FOLDER = Path(__file__).parent / "page"
-MEMORY = FOLDER / "memory.json"  # made by tests/bench/sizes.py
+# The lab's choices and default settings, which page/lab.js explains.
+LAB = json.loads((FOLDER / "lab.json").read_text(encoding="utf-8"))
 OURS = ("text.js", "data.js", "curves.js", "overview.js", "arithmetic.js", "groups.js", "tokens.js")
 OURS += ("changed.js", "bandit.js", "play.js", "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
@@ -39,28 +39,6 @@ ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text
 # The most completions, and questions of an evaluation, of a run in one file.
 COMPLETIONS = 4_000
 FLIPS = 300
-PROGRESS = 5  # seconds between two lines while the one file is written
-# The lab's choices and default settings. A setting of a recipe's `grpo` section has the same name.
-# The page computes the rest: page/bandit.js.
-LAB = {
-    "algorithms": ["grpo", "reinforce", "reinforce_baseline", "rloo", "ppo", "reinforce_plus_plus"],
-    "landscapes": ["one peak", "two peaks", "linear"],
-    "defaults": {
-        "num_generations": 8,
-        "num_iterations": 2,
-        "max_steps": 200,
-        "learning_rate": 0.5,
-        "temperature": 1.0,
-        "epsilon": 0.2,
-        "beta": 0.0,
-        "scale_rewards": "group",
-        "matched": True,  # whether the algorithms' learning rates are matched
-        "noise": 0.0,  # standard deviation of the noise added to each reward
-        "peak": 5,  # the place of the peak in the landscape "one peak"
-        "logits": [0.0] * 10,  # of the first policy, which is the reference too
-        "seed": 0,
-    },
-}
 # The browser that shows the page may fetch nothing from other sites, send nothing to them, and
 # frame nothing.
 HEADERS = {
@@ -88,16 +66,10 @@ def served_page() -> str:
     return asset("index.html").replace("<!-- head -->", "\n".join(head))
 
 
-def standalone_page(runs: list[Path], progress: Callable[[int], None] = lambda parts: None) -> str:
+def standalone_page(runs: list[Path]) -> str:
     """The page with its data in it; a run with many groups has an even sample of them, and the page
-    says so. `progress` is called every few seconds with the number of answers so far."""
-    answers = {}
-    last = time.monotonic()
-    for question, content in _answers(runs):
-        answers[question] = content
-        if time.monotonic() - last >= PROGRESS:
-            progress(len(answers))
-            last = time.monotonic()
+    says so."""
+    answers = dict(_answers(runs))
     scripts = [asset(name) for name in SCRIPTS]
     # Only these scripts may run, whatever a completion contains, and none may reach the network.
     sources = []
@@ -176,22 +148,14 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     r"search/(.+)": groups.search,
     r"groups": groups.index,
     r"group/(\d+)/(\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
-    r"text/(\d+)/(\d+)": lambda run, step, row: {"text": groups.text(run, int(step), int(row))},
     r"explained": groups.explained,
     r"tokens/(\d+)/(\d+)": lambda run, step, row: groups.tokens(run, int(step), int(row)),
     r"changed/([^/]+)/([^/]+)/([^/]+)": changed,
     r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, name, a, b, i: pair(run, name, a, b, int(i)),
 }
 # The errors that files which no run wrote can cause.
-FILE_ERRORS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    RecursionError,
-    OSError,
-)
+FILE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, OSError)
+FILE_ERRORS += (RecursionError,)
 
 
 def error_message(error: Exception) -> str:
@@ -212,7 +176,7 @@ def answer(runs: list[Path], question: str) -> Any:
     if question == "runs":
         return [describe(run) for run in runs]
     if question == "lab":
-        return LAB | {"memory": json.loads(MEMORY.read_text(encoding="utf-8"))}
+        return LAB | {"memory": json.loads(asset("memory.json"))}
     number, _, path = question.partition("/")
     if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
         raise ValueError(f"there is no run {number:.20}")
@@ -258,11 +222,11 @@ def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
         server.run(sockets=[listening])
 
 
-async def _page(request: Request) -> Response:
+def _page(request: Request) -> Response:
     return Response(served_page(), media_type="text/html", headers=HEADERS)
 
 
-async def _asset(request: Request, name: str) -> Response:
+def _asset(request: Request, name: str) -> Response:
     return Response(asset(name), media_type=ASSETS[name], headers=HEADERS)
 
 
@@ -270,50 +234,42 @@ def _explain_endpoint(runs: list[Path]) -> Callable:
     """Explains one completion token by token, and responds when that has ended. Only the page
     itself may ask: a browser sends the origin of a POST in a header that no page can set.
     """
-    working = asyncio.Lock()  # memory holds the weights of one at a time
+    working = threading.Lock()  # memory holds the weights of one at a time
 
-    async def respond(request: Request) -> Response:
+    def respond(request: Request) -> Response:
         if request.headers.get("sec-fetch-site") != "same-origin":
             return _error("only this page may ask", 403)
         place = request.path_params
-        if working.locked():
-            return _error("another completion is being worked out", 409)
         if place["run"] >= len(runs):
             return _error(f"there is no run {place['run']}", 409)
-        async with working:
-            failure = await _explain(runs[place["run"]], place["step"], place["row"])
-        if failure is not None:
-            return _error(failure, 409)
-        return JSONResponse({}, headers=HEADERS)
+        if not working.acquire(blocking=False):
+            return _error("another completion is being worked out", 409)
+        try:
+            failure = _explain(runs[place["run"]], place["step"], place["row"])
+        finally:
+            working.release()
+        return _error(failure, 409) if failure else JSONResponse({}, headers=HEADERS)
 
     return respond
 
 
-async def _explain(run: Path, step: int, row: int) -> str | None:
+def _explain(run: Path, step: int, row: int) -> str | None:
     """Run `make explain` in another process; the end of its output if it fails."""
-    arguments = [str(run.absolute()), f"--step={step}", f"--row={row}"]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "stages.explain",
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
+    command = [sys.executable, "-m", "stages.explain", str(run.absolute())]
+    command += [f"--step={step}", f"--row={row}"]
+    process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if not process.returncode:
         return None
-    return output.decode("utf-8", "replace").strip()[-1000:] or "it ended without a word"
+    return process.stdout.decode("utf-8", "replace").strip()[-1000:] or "it ended without a word"
 
 
 def _answer_endpoint(runs: list[Path]) -> Callable:
-    async def respond(request: Request) -> Response:
+    def respond(request: Request) -> Response:
         # Browsers send this header with a request of another site's page, such as for an image.
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _error("only this page may ask", 403)
         try:
-            content = await run_in_threadpool(answer, runs, request.path_params["question"])
-            return JSONResponse(content, headers=HEADERS)
+            return JSONResponse(answer(runs, request.path_params["question"]), headers=HEADERS)
         except FILE_ERRORS as error:
             return _error(error_message(error), 404)
 

@@ -50,7 +50,7 @@ SETTINGS = (
 MOST_NUMBERS = 10_000_000  # steps × names of metrics
 EXCERPT = 160  # characters of a question in a list
 FEW = 3  # won and lost questions beside a result
-CUT = 20_000  # characters of a completion, unless the reader opens all of it
+CUT = 20_000  # characters of a completion
 # The columns of an answer that a pair shows as they are.
 PAIR_COLUMNS = ("answer", "right", "reason", "tokens", "truncated")
 # (right before, right after): how a question's answers changed, in the order of the list.

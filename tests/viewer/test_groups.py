@@ -10,7 +10,7 @@ from data import limits
 from runs.folder import completion_files
 from tests import made_runs
 from training.step_rewards import normalise
-from viewer.groups import CUT, flags, group, index, text
+from viewer.groups import CUT, flags, group, index
 
 
 def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
@@ -75,11 +75,10 @@ def test_steps_that_no_run_wrote_are_none(tmp_path, steps):
     json.dumps(rows, allow_nan=False)
 
 
-def test_a_long_completion_is_cut_and_there_whole_when_asked_for(tmp_path):
+def test_a_long_completion_is_cut(tmp_path):
     path = made_runs.run(tmp_path, hostile=True)
     row = group(path, 1, 0)["rows"][4]
     assert len(row["text"]) == CUT and row["length"] == 1_000_000
-    assert text(path, 1, 4) == made_runs.HOSTILE[4]
     json.dumps(group(path, 1, 0), allow_nan=False)
 
 

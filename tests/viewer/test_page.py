@@ -72,7 +72,6 @@ def test_it_answers_what_the_page_asks(port):
     assert told(port, "0/search/IS 2 + 1")[1] == [[2, 1]]
     assert told(port, "1/search/onerror=")[1][:1] == [[1, 0]]
     assert told(port, "0/search/a/../nowhere")[1] == []
-    assert told(port, "1/text/1/2")[1]["text"] == made_runs.HOSTILE[2]
     assert told(port, "0/changed/held-out/sft/grpo")[1]["counts"]["won"] == 1
     page = ask(port, "/")[2].decode()
     for asset in re.findall(r'(?:src|href)="(/[^"]+)"', page):
@@ -220,7 +219,7 @@ def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     folder = ROOT / "viewer/page"
     files = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
     tracked = {str(file) for file in files if file.parts[0] != "node_modules"}
-    apart = {"index.html", "package.json", "package-lock.json", "memory.json"}
+    apart = {"index.html", "package.json", "package-lock.json", "lab.json", "memory.json"}
     assert tracked == {*page.ASSETS, *apart, "vendor/uPlot.LICENSE"}
 
 
@@ -244,10 +243,3 @@ def test_the_vendored_library_is_the_locked_one():
 def test_the_page_marks_the_characters_that_the_terminal_spells_out():
     as_javascript = re.sub(r"\\U000?([0-9a-f]{5,6})", r"\\u{\1}", UNSEEN)
     assert f"const UNSEEN = /{as_javascript}/gu;\n" in page.asset("text.js")
-
-
-def test_a_file_that_takes_long_says_what_it_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "PROGRESS", 0)
-    parts = []
-    text = page.standalone_page([made_runs.run(tmp_path)], parts.append)
-    assert parts == list(range(1, len(data_of(text)) + 1))

@@ -255,18 +255,10 @@ function groupDetail(number_, run, group) {
         h("div", { class: "line" }, h("span", {}, steps ? "advantage without its steps" : "advantage"), bar, told),
         steps ? steps.element : null,
         text,
-        row.length > row.text.length ? h("button", { onclick: (event) => rest(event.currentTarget, text, row) }, `Show all ${number(row.length)} characters`) : null,
+        row.length > row.text.length ? h("p", { class: "quiet" }, `the first ${number(row.text.length)} of ${number(row.length)} characters`) : null,
         h("p", { class: "quiet" }, facts.length ? `${facts.join(", ")}; ` : null, h("a", { href: `#tokens/${number_}/${group.step}/${row.row}` }, "its tokens")),
       ),
     };
-  }
-  async function rest(button, text, row) {
-    try {
-      text.replaceChildren(visible((await ask(`${number_}/text/${group.step}/${row.row}`)).text));
-      button.remove();
-    } catch (error) {
-      button.replaceWith(h("p", { class: "error" }, error.message));
-    }
   }
   function move(i, value) {
     totals[i] = value;

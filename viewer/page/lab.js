@@ -26,6 +26,8 @@ const TRAP = { landscape: "two peaks", num_generations: 2, num_iterations: 1, le
 const SEEDS = 30;
 
 async function labView() {
+  // A default with the name of a key of `grpo` means the same. `matched`: whether the algorithms' learning rates are matched; `noise`:
+  // the standard deviation of what is added to each reward; `peak`: its place in "one peak"; `logits`: of the first policy, the reference too.
   const { algorithms, landscapes, defaults, memory } = await ask("lab");
   const asked = { algorithm: "grpo", landscape: landscapes[0], ...defaults };
   const state = { step: 0, update: 0, run: null };
