@@ -25,19 +25,8 @@ COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 CONTROL = "base+example"
 # The labels of a recipe's models, in the order in which they are compared.
 LABELS = ("base", CONTROL, *STAGES)
-ANSWER_KEYS = {
-    "id",
-    "sample",
-    "problem",
-    "gold",
-    "answer",
-    "right",
-    "strict",
-    "lenient",
-    "truncated",
-    "tokens",
-}
 INTEGERS = ("id", "sample", "tokens")
+ANSWER_KEYS = {*INTEGERS, "problem", "gold", "answer", "right", "strict", "lenient", "truncated"}
 SUMMARY_TYPES = {
     "steps": int,
     "seconds": float,
@@ -56,25 +45,18 @@ def find_runs(
 ) -> list[Path]:
     """The folders of the named runs; a name is the run's folder or the folder above it. Without
     names, the run that was written to last. `stages`: the stages whose runs are accepted; if a
-    folder has several, the first of them.
-
-    Raises:
-        RecipeError: there is no such run; the message lists the existing runs.
-    """
+    folder has several, the first of them. Raises RecipeError where there is no such run."""
     logs = []
     for stage in stages:
         logs += root.glob(f"**/{stage}/metrics.jsonl")
     logs.sort(key=lambda file: (file.parent.name == stages[0], file.stat().st_mtime), reverse=True)
     existing = [file.parent for file in logs]
+    choices = f", and none in {root}: make grpo makes one"
     if existing:
         choices = f": there are {', '.join(map(str, existing[:8]))}"
-    else:
-        choices = f", and none in {root}: make grpo makes one"
-    if not names:
-        if not existing:
-            raise RecipeError([f"no run to show{choices}"])
-        return existing[:1]
-    runs = []
+    elif not names:
+        raise RecipeError([f"no run to show{choices}"])
+    runs = [] if names else existing[:1]
     for name in names:
         run = _run_in(Path(name), stages)
         if run is None:
@@ -98,11 +80,8 @@ def _run_in(folder: Path, stages: tuple[str, ...]) -> Path | None:
 
 
 def run_file(run: Path, name: str) -> Path:
-    """A file of the run's folder.
-
-    Raises:
-        ValueError: it does not exist, lies elsewhere, or is larger than a run writes.
-    """
+    """A file of the run's folder. Raises ValueError where it does not exist, lies elsewhere, or is
+    larger than a run writes."""
     file = run / name
     if not file.is_file() or not file.resolve().is_relative_to(run.resolve()):
         raise ValueError(f"{name}: there is no such file in {run}")
@@ -147,14 +126,11 @@ class Run:
         number is a batch too low for every such epoch."""
         values = configs.defaults("grpo") | self.section("grpo")
         processes = self.versions.get("processes")
-        needed = [
-            processes,
-            values["per_device_train_batch_size"],
-            values["gradient_accumulation_steps"],
-            values["num_iterations"],
-        ]
-        optional = [values["steps_per_generation"], values["generation_batch_size"]]
-        needed += [value for value in optional if value]
+        keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
+        needed = [processes, *(values[key] for key in keys)]
+        for key in ("steps_per_generation", "generation_batch_size"):
+            if values[key]:
+                needed.append(values[key])
         if not all(has_type(value, int) and value > 0 for value in needed):
             return None
         batch = configs.generation(values, processes)
@@ -169,25 +145,21 @@ def section(recipe: dict, name: str) -> dict:
 
 
 def read_run(folder: Path) -> Run:
-    """The files of a finished run.
-
-    Raises:
-        RecipeError: it is not finished, or a file is not what a run wrote.
-    """
+    """The files of a finished run. Raises RecipeError where it is not finished, or a file is not
+    what a run wrote."""
     if not (folder / "summary.json").is_file():
         raise RecipeError([f"{folder} holds no finished run"])
     try:
         recipe = saved(folder / "recipe.yaml")
     except Unreadable as error:
         raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
-    names = ("versions.json", "summary.json", "data.json")
-    versions, summary, data = (read_object(folder / name) for name in names)
-    faults = []
-    for name, content in zip(names, (versions, summary, data), strict=True):
+    contents = []
+    for name in ("versions.json", "summary.json", "data.json"):
+        content = read_object(folder / name)
         if content is None:
-            faults.append(f"{folder / name} is not what a run wrote")
-    if faults:
-        raise RecipeError(faults)
+            raise RecipeError([f"{folder / name} is not what a run wrote"])
+        contents.append(content)
+    versions, summary, data = contents
     for key, value in list(summary.items()):
         if key not in SUMMARY_TYPES or not has_type(value, SUMMARY_TYPES[key]):
             del summary[key]
@@ -250,12 +222,11 @@ def title(path: Path) -> str:
 def name_of(run: Path) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-1` of a run over
     seeds."""
-    parts = [part for part in run.resolve().parts if part != "/"]
-    if "outputs" in parts:
-        parts = parts[len(parts) - parts[::-1].index("outputs") :]
-    else:
-        parts = parts[-3:]
-    return "/".join(parts[:-1] if parts[-1] == "grpo" else parts)
+    path = run.resolve().as_posix()
+    _, has_outputs, name = path.rpartition("/outputs/")
+    if not has_outputs:
+        name = "/".join(path.strip("/").split("/")[-3:])
+    return name.removesuffix("/grpo")
 
 
 def weights_hash(folder: Path) -> str | None:
@@ -289,11 +260,8 @@ def completion_files(run: Path) -> list[Path]:
 
 def sampled_batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[dict]]]:
     """The files of completions that a GRPO run wrote, by step, with their rows. A batch that is
-    used for several steps, and written at every step, comes once.
-
-    Raises:
-        DataError: a file is not what a run wrote.
-    """
+    used for several steps, and written at every step, comes once. Raises DataError where a file is
+    not what a run wrote."""
     pick = itemgetter(*columns)
     previous = None
     for file in completion_files(run):
@@ -308,12 +276,10 @@ def some_groups(run: Path) -> list[list[dict]]:
     """The first group of the first, the middle and the last file of completions: rows of one
     prompt."""
     files = completion_files(run)
-    if not files:
-        return []
     groups = []
-    for place in sorted({0, len(files) // 2, len(files) - 1}):
+    for file in dict.fromkeys([*files[:1], *files[len(files) // 2 :][:1], *files[-1:]]):
         try:
-            rows = read_parquet(files[place], ("step", "prompt", "completion", "advantage", "gold"))
+            rows = read_parquet(file, ("step", "prompt", "completion", "advantage", "gold"))
         except DataError:  # torn by a full disk, or a stranger's
             continue
         if rows:
@@ -344,11 +310,7 @@ def evaluations(run: Path, last: str | None = None) -> dict[str, list[str]]:
 
 def read_answers(file: Path) -> list[dict]:
     """The lines of an evaluation: the settings of its answers, then one answer per line. A torn
-    last line is ignored.
-
-    Raises:
-        ValueError: the file is not what an evaluation wrote.
-    """
+    last line is ignored. Raises ValueError where the file is not what an evaluation wrote."""
     try:
         lines = all_lines(file)
         _check_answers(lines)
