@@ -51,17 +51,11 @@ class Arm(NamedTuple):
 
 def read_arms(places: Sequence[str]) -> list[Arm]:
     """The runs that a user names. A place is a run's own folder, the folder above it, or the folder
-    of a recipe's seeds.
-
-    Raises:
-        RecipeError: there is no such run, it is not finished, or there are fewer than two arms.
-    """
+    of a recipe's seeds. Raises RecipeError where there is no such finished run, or fewer than two
+    arms."""
     folders: dict[tuple[Path, str], list[Path]] = {}
     for place in map(Path, places):
-        runs = _runs_in(place)
-        if not runs:
-            raise RecipeError([_no_run(place)])
-        for run in runs:
+        for run in _runs_in(place):
             is_seed = re.fullmatch(SEED, run.parent.name)
             key = (run.parent.parent, run.name) if is_seed else (run, "")
             arm = folders.setdefault(key, [])
@@ -69,7 +63,12 @@ def read_arms(places: Sequence[str]) -> list[Arm]:
                 arm.append(run)
     if len(folders) < 2:
         raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
-    return [_arm(runs) for runs in folders.values()]
+    arms = []
+    for members in folders.values():
+        runs = [read_run(folder) for folder in members]
+        _require_one_recipe(runs)
+        arms.append(Arm(_name(members), runs, [held_out(run) for run in runs]))
+    return arms
 
 
 def _runs_in(place: Path) -> list[Path]:
@@ -80,22 +79,12 @@ def _runs_in(place: Path) -> list[Path]:
     for stage in LAST_FIRST:
         seeds = [folder for folder in place.glob(f"seed-*/{stage}") if _is_run(folder)]
         if seeds:
-            return sorted(seeds, key=_number)
-    return []
-
-
-def _no_run(place: Path) -> str:
-    """The message for a place without a finished run."""
+            return sorted(seeds, key=lambda run: (len(run.parent.name), run.parent.name))
     summaries = Path("outputs").glob("*/*/summary.json")
     runs = sorted({str(file.parents[1]) for file in summaries if file.parent.name in LAST_FIRST})
     advice = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
-    return f"RUNS: {place} is no folder of a finished run, or of a recipe's seeds; {advice}"
-
-
-def _arm(folders: list[Path]) -> Arm:
-    runs = [read_run(folder) for folder in folders]
-    _require_one_recipe(runs)
-    return Arm(_name(folders), runs, [held_out(run) for run in runs])
+    message = f"RUNS: {place} is no folder of a finished run, or of a recipe's seeds; {advice}"
+    raise RecipeError([message])
 
 
 def _is_run(folder: Path) -> bool:
@@ -103,24 +92,13 @@ def _is_run(folder: Path) -> bool:
     return all((folder / name).is_file() for name in names)
 
 
-def _number(run: Path) -> int:
-    """The seed in a run's path; -1 where there is none."""
-    if not re.fullmatch(SEED, run.parent.name):
-        return -1
-    return int(run.parent.name.removeprefix("seed-"))
-
-
 def _name(runs: list[Path]) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/sft` of its warm start,
     `tiny-arithmetic/seed-*` and `tiny-arithmetic/seed-*/sft` of several seeds."""
-    folder = runs[0].parent
-    stage = runs[0].name
-    is_grpo = stage == "grpo"
-    if len(runs) == 1:
-        name = title(folder if is_grpo else runs[0])
-    else:
-        name = title(folder.parent) + ("/seed-*" if is_grpo else f"/seed-*/{stage}")
-    return name.strip("/")
+    path = title(runs[0]).removesuffix("/grpo")
+    if len(runs) > 1:
+        path = re.sub(rf"(^|/){SEED}(/\w+)?$", r"\1seed-*\2", path)
+    return path.strip("/")
 
 
 def completions(run: Run) -> int | None:
@@ -155,10 +133,9 @@ def held_out(run: Run) -> HeldOut | str:
     terms = comparison.terms[after]
     if terms.get("weights") != weights_hash(run.folder):
         return "evaluated with other weights, or before it was copied"
-    shares = {}
-    for samples in comparison.answers[after]:
-        is_right = [sample["right"] is True for sample in samples]
-        shares[samples[0]["id"]] = is_right.count(True) / len(samples)
+    answers = comparison.answers[after]
+    ids = [samples[0]["id"] for samples in answers]
+    shares = dict(zip(ids, report.shares_of(answers), strict=True))
     before = labels[-2]  # the last stage before the run's own
     return HeldOut(terms, comparison.figures, before, after, shares)
 
@@ -264,7 +241,7 @@ def _held_out_cells(arm: Arm) -> list[str]:
             return ["", evaluation, ""]
     before = [evaluation.figures[evaluation.before] for evaluation in arm.held_out]
     after = [evaluation.figures[evaluation.after] for evaluation in arm.held_out]
-    sizes = {figures["n"] for figures in after}
+    sizes = [figures["n"] for figures in after]
     size = " to ".join(str(n) for n in sorted({min(sizes), max(sizes)}))
     return [
         size,

@@ -1,9 +1,7 @@
 """What the loss says to each token of a completion that a run sampled, worked out from the run's
-own weights.
-
-A run keeps few checkpoints, so for the policy that sampled a step stands the newest that was kept
-before it, and it is compared with the newest of all: their ratio says how far the run has moved
-each token since.
+own weights. A run keeps few checkpoints, so the newest that was kept before a step stands for the
+policy that sampled it. Compared with the newest of all, it says how far the run has moved each
+token since.
 """
 
 import gc
@@ -61,11 +59,7 @@ class Terms(NamedTuple):
 
 def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]:
     """The policies that a step is explained with: `old`, which sampled it or comes nearest, `new`
-    and `reference`.
-
-    Raises:
-        RecipeError: the run has saved nothing yet.
-    """
+    and `reference`. Raises RecipeError where the run has saved nothing yet."""
     start = Policy("the warm start" if warm_start else "the base model", warm_start)
     if warm_start and not finished(warm_start):
         raise RecipeError([f"{warm_start} holds no finished warm start, from which this run began"])
@@ -139,13 +133,9 @@ def terms(
 
 
 def weight(tokens: int, batch: list[int], settings: dict[str, Any]) -> float | None:
-    """What one token of a completion weighs in the loss of the optimizer step it is in, by
-    `loss_type`; None for bnpo, which divides by the tokens of a micro-batch, and no file says which
-    completions were in one.
-
-    Args:
-        tokens: of the completion. batch: of every completion that was sampled together.
-    """
+    """What one token of a completion weighs in the loss of its optimizer step, by `loss_type`; None
+    for bnpo, which divides by the tokens of a micro-batch, and no file says which completions were
+    in one. `batch`: the tokens of every completion that was sampled together."""
     if settings["loss_type"] == "bnpo":
         return None
     if settings["loss_type"] == "grpo":
@@ -158,11 +148,8 @@ def weight(tokens: int, batch: list[int], settings: dict[str, Any]) -> float | N
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
-    """trl's settings that a token's loss depends on.
-
-    Raises:
-        RecipeError: one of them has a value whose loss is not worked out here.
-    """
+    """trl's settings that a token's loss depends on. Raises RecipeError where one of them has a
+    value whose loss is not worked out here."""
     keys = (
         "loss_type",
         "importance_sampling_level",
@@ -187,9 +174,8 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
         )
         raise RecipeError([Fault(recipe.place("algorithm"), message)])
     if recipe.tools:
-        raise RecipeError(
-            [Fault(recipe.place("tools"), "tools: their turns are not worked out token by token")]
-        )
+        message = "tools: their turns are not worked out token by token"
+        raise RecipeError([Fault(recipe.place("tools"), message)])
     unsupported = [key for key, off in PLAIN.items() if setting(recipe, "grpo", key) != off]
     if settings["loss_type"] not in LOSSES:
         unsupported.append("loss_type")
@@ -211,14 +197,8 @@ def explained(
     group: dict[str, Any],
     row: int,
 ) -> dict[str, Any]:
-    """A completion token by token, as JSON.
-
-    Args:
-        group: as `viewer` reads it from the run's files: `question`, `system`, `rows` of `text`,
-            `advantage`, `tokens`, `truncated` and `steps`; `batch`: the tokens of each completion
-            of its batch.
-        row: the completion's place in `group["rows"]`.
-    """
+    """A completion token by token, as JSON. `group`: as `viewer.groups.group_of_row` reads it from
+    the run's files. `row`: the completion's place in `group["rows"]`."""
     settings = settings_of(recipe)
     completion = group["rows"][row]
     prompt_ids = list(prompt.question_ids(tokenizer, group["question"], group["system"] or None))

@@ -41,12 +41,8 @@ MAX_COMPLETIONS = 10**7  # of a probe, whose batches are all held in memory
 
 
 def starting_policy(recipe: Recipe) -> Contestant:
-    """The policy that GRPO starts from, which samples as GRPO will.
-
-    Raises:
-        RecipeError: the warm start is not finished, or the engine lacks an option of the one that
-            samples in training.
-    """
+    """The policy that GRPO starts from, which samples as GRPO will. Raises RecipeError where the
+    warm start is not finished, or the engine lacks an option of the one that trains."""
     values = {key: setting(recipe, "grpo", key) for key in ("top_k", "min_p", "repetition_penalty")}
     values = with_floats("grpo", values)
     options = {key: value for key, value in values.items() if value is not None}
@@ -119,11 +115,11 @@ class RepeatedAnswers(Answers):
     def right(self) -> list[int]:
         """How many samples of each problem are right. A sample that the verifier cannot judge is
         not."""
-        right = {
-            (answer["id"], answer["sample"]) for answer in self.answers if answer["right"] is True
-        }
-        counts = Counter(i for i, sample in right if sample < self.samples)
-        return [counts[i] for i in range(len(self.rows))]
+        samples = [set() for _ in self.rows]
+        for answer in self.answers:
+            if answer["right"] is True and answer["sample"] < self.samples:
+                samples[answer["id"]].add(answer["sample"])
+        return list(map(len, samples))
 
     def cost(self) -> dict:
         """The number of stored completions, their tokens, and the seconds of all batches, with the
@@ -152,12 +148,9 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
 
 
 def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], group: int) -> dict:
-    """Write `pass_rates.jsonl` and `summary.json`, and return the figures in the last.
-
-    Args:
-        ids: the index of each answered problem among the training rows.
-        group: how many completions GRPO draws of a problem.
-    """
+    """Write `pass_rates.jsonl` and `summary.json`, and return the figures in the last. `ids`: the
+    index of each answered problem among the training rows. `group`: how many completions GRPO draws
+    of a problem."""
     n = answers.samples
     right = answers.right()
     bounds = [wilson(count, n) for count in range(n + 1)]
@@ -266,13 +259,9 @@ def change_before_grpo(figures: dict, right: list[int]) -> str | None:
 def rows_by_pass_rate(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]
 ) -> list[dict]:
-    """The training rows whose pass rate lies within `data.pass_rate`; all rows where it is not set.
-    Where it is set, problems that were not probed are left out.
-
-    Raises:
-        RecipeError: the probe is of another policy, prompt, sampling or other problems, or no
-            probe's, or no problem is left.
-    """
+    """The training rows whose pass rate was measured and lies within `data.pass_rate`; all rows
+    where it is not set. Raises RecipeError where the probe is of another policy, prompt, sampling
+    or other problems, or no probe's, or no problem is left."""
     if recipe.data.pass_rate is None:
         return rows
     low, high = recipe.data.pass_rate
@@ -302,11 +291,7 @@ def rows_by_pass_rate(
 
 def read_pass_rates(file: Path) -> tuple[dict, dict[int, float]]:
     """The settings that the pass rates depend on, and the rates by the problems' index among the
-    training rows.
-
-    Raises:
-        RecipeError: the file is not what a probe wrote.
-    """
+    training rows. Raises RecipeError where the file is not what a probe wrote."""
     try:
         if file.stat().st_size > LARGEST:
             raise ValueError("it is too large")

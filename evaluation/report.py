@@ -2,10 +2,10 @@
 read."""
 
 import json
-from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from console.terminal import code, fenced, inline, row
@@ -40,14 +40,9 @@ class Comparison(NamedTuple):
 
 
 def write(folder: Path, labels: list[str]) -> str:
-    """Write the report of a benchmark, and return its first part (see `Comparison`).
-
-    The folder gets `report.md`, with accuracy by level and subject, how much of the gain is form,
-    and flips to read, and `summary.json` with the same figures.
-
-    Raises:
-        ValueError: answers are missing, or cannot be compared.
-    """
+    """Write the report of a benchmark: `report.md`, with accuracy by level and subject, how much of
+    the gain is form, and flips to read, and `summary.json` with the same figures. Return its first
+    part (see `Comparison`). Raises ValueError where answers are missing, or cannot be compared."""
     _, answers, figures, table = compare(folder, labels)
     lines = [*table, *_by(answers, "level"), *_by(answers, "subject")]
     for before, after in pairwise(_without_control(labels)):
@@ -58,24 +53,23 @@ def write(folder: Path, labels: list[str]) -> str:
 
 
 def compare(folder: Path, labels: list[str]) -> Comparison:
-    """Compare models by their answers in a benchmark's folder.
-
-    Raises:
-        ValueError: answers are missing, or cannot be compared.
-    """
-    files = {label: read_answers(folder / f"{label}.jsonl") for label in labels}
-    for label, lines in files.items():
+    """Compare models by their answers in a benchmark's folder. Raises ValueError where answers are
+    missing, or cannot be compared."""
+    terms = {}
+    by_problem = {}
+    for label in labels:
+        lines = read_answers(folder / f"{label}.jsonl")
         if len(lines) < 2:
             raise ValueError(f"{folder / label}.jsonl holds no answers")
-    terms = {label: lines[0] for label, lines in files.items()}
-    first_terms = terms[labels[0]]
-    for label in labels[1:]:
-        differing = differing_settings(first_terms, terms[label])
+        terms[label] = lines[0]
+        differing = differing_settings(terms[labels[0]], lines[0])
         if differing:
             raise ValueError(
                 f"{label} and {labels[0]} cannot be compared: they differ in {', '.join(differing)}"
             )
-    by_problem = {label: _by_problem(lines[1:]) for label, lines in files.items()}
+        by_problem[label] = {}
+        for answer in lines[1:]:
+            by_problem[label].setdefault(answer["id"], []).append(answer)
     common = sorted(set.intersection(*map(set, by_problem.values())))
     if not common:
         raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
@@ -84,7 +78,7 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
     for label, problems in by_problem.items():
         answers[label] = [problems[i] for i in common]
         figures[label] = summary(answers[label], folder / f"{label}.seconds.jsonl")
-    table = [*_table(folder.name, figures, first_terms), "", *_verdict_lines(answers)]
+    table = [*_table(folder.name, figures, terms[labels[0]]), "", *_verdict_lines(answers)]
     return Comparison(terms, answers, figures, table)
 
 
@@ -98,8 +92,8 @@ def gain_lines(folder: Path, labels: list[str]) -> list[str]:
     steps = " → ".join(f"{label} {figures[label]['accuracy']:.1%}" for label in labels)
     samples = figures[after]["samples"]
     average = f", {_accuracy_name(samples)}" if samples > 1 else ""
-    before_shares = _shares(comparison.answers[before])
-    after_shares = _shares(comparison.answers[after])
+    before_shares = shares_of(comparison.answers[before])
+    after_shares = shares_of(comparison.answers[after])
     return [
         f"{folder.name}{average}: {steps}",
         f"{before} → {after}: {verdict(before_shares, after_shares)}",
@@ -109,7 +103,7 @@ def gain_lines(folder: Path, labels: list[str]) -> list[str]:
 def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
     """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge
     counts as not right. `seconds`: the file with the time of each batch."""
-    shares = _shares(problems)
+    shares = shares_of(problems)
     samples = min(map(len, problems))
     figures = {"n": len(problems), "samples": samples, "accuracy": sum(shares) / len(shares)}
     figures["interval_95"] = list(interval(shares))
@@ -118,10 +112,10 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
             figures[name] = sum(values) / len(values)
             figures[f"{name}_interval_95"] = list(interval(values))
     answers = list(chain.from_iterable(problems))
-    figures["strict"] = _share(answer["strict"] is True for answer in answers)
-    figures["lenient"] = _share(answer["lenient"] is True for answer in answers)
-    figures["answered"] = _share(answer["answer"] is not None for answer in answers)
-    figures["truncated"] = _share(answer["truncated"] for answer in answers)
+    figures["strict"] = fmean(answer["strict"] is True for answer in answers)
+    figures["lenient"] = fmean(answer["lenient"] is True for answer in answers)
+    figures["answered"] = fmean(answer["answer"] is not None for answer in answers)
+    figures["truncated"] = fmean(answer["truncated"] for answer in answers)
     figures["mean_tokens"] = sum(answer["tokens"] for answer in answers) / len(answers)
     timed = batches(seconds) if seconds else []
     total = sum(batch_seconds for batch_seconds, _ in timed)
@@ -132,11 +126,13 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
 
 def _sample_measures(problems: list[Samples], samples: int) -> dict[str, list[float]]:
     """pass@k for k = 2, 4, 8 … and all samples, and maj@n: each measure of every problem."""
-    right = [_is_right(problem) for problem in problems]
-    powers = [2**i for i in range(1, samples.bit_length())]
+    right = [[answer["right"] is True for answer in problem] for problem in problems]
     measures = {}
-    for k in [*(power for power in powers if power < samples), samples]:
-        measures[f"pass@{k}"] = [pass_at_k(len(flags), flags.count(True), k) for flags in right]
+    k = 2
+    while k < 2 * samples:
+        size = min(k, samples)
+        measures[f"pass@{size}"] = [pass_at_k(len(flags), sum(flags), size) for flags in right]
+        k *= 2
     votes = []
     for problem, flags in zip(problems, right, strict=True):
         votes.append(majority([answer["answer"] for answer in problem], flags))
@@ -154,22 +150,9 @@ def batches(file: Path) -> list[tuple[float, float]]:
     return timed
 
 
-def _is_right(samples: Samples, key: str = "right") -> list[bool]:
-    return [answer[key] is True for answer in samples]
-
-
-def _shares(problems: list[Samples], key: str = "right") -> list[float]:
+def shares_of(problems: list[Samples], key: str = "right") -> list[float]:
     """For each problem, the share of its answers that are right."""
-    return [_share(_is_right(samples, key)) for samples in problems]
-
-
-def _share(flags: Iterable[bool]) -> float:
-    flags = list(flags)
-    return sum(flags) / len(flags)
-
-
-def _mean_with_interval(shares: list[float]) -> tuple[float, tuple[float, float]]:
-    return sum(shares) / len(shares), interval(shares)
+    return [fmean(answer[key] is True for answer in samples) for samples in problems]
 
 
 def _accuracy_name(samples: int) -> str:
@@ -221,7 +204,7 @@ def compared_pairs(labels: list[str]) -> list[tuple[str, str]]:
 
 def verdicts(answers: dict[str, list[Samples]]) -> dict[tuple[str, str], str]:
     """A sentence for each pair that is compared."""
-    right = {label: _shares(problems) for label, problems in answers.items()}
+    right = {label: shares_of(problems) for label, problems in answers.items()}
     pairs = compared_pairs(_without_control(list(answers)))
     return {(before, after): verdict(right[before], right[after]) for before, after in pairs}
 
@@ -235,7 +218,7 @@ def _verdict_lines(answers: dict[str, list[Samples]]) -> list[str]:
     for (before, after), sentence in verdicts(answers).items():
         lines.append(f"- {inline(before)} → {inline(after)}: {sentence}")
     samples = min(len(problem) for problems in answers.values() for problem in problems)
-    right = {label: _shares(answers[label]) for label in labels}
+    right = {label: shares_of(answers[label]) for label in labels}
     if samples > 1:
         best = {label: [float(share > 0) for share in right[label]] for label in labels}
         for before, after in pairs:
@@ -267,7 +250,9 @@ def _form_line(answers: dict[str, list[Samples]], first: str, last: str) -> str:
         controls.append((CONTROL, "lenient"))
     gains = []
     for before, key in controls:
-        mean, error = paired_difference(_shares(answers[before], key), _shares(answers[last], key))
+        mean, error = paired_difference(
+            shares_of(answers[before], key), shares_of(answers[last], key)
+        )
         gains.append(
             f"{inline(before)} → {inline(last)}, {key} {100 * mean:+.1f} ± {200 * error:.1f}"
         )
@@ -297,7 +282,8 @@ def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[str, int,
         means = []
         for problems in answers.values():
             members = [samples for samples in problems if str(samples[0].get(key)) == value]
-            means.append(_mean_with_interval(_shares(members)))
+            shares = shares_of(members)
+            means.append((sum(shares) / len(shares), interval(shares)))
             n = len(members)
         groups.append((value, n, means))
     return groups
@@ -331,10 +317,3 @@ def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[s
 def differing_settings(first: dict, second: dict) -> list[str]:
     """The settings in which two models' answers must agree to be compared, and do not."""
     return [key for key in TERMS if first.get(key) != second.get(key)]
-
-
-def _by_problem(answers: list[dict]) -> dict[int, Samples]:
-    problems: dict[int, Samples] = {}
-    for answer in answers:
-        problems.setdefault(answer["id"], []).append(answer)
-    return problems

@@ -51,9 +51,8 @@ def index(run: Path) -> dict[str, Any]:
     `unreadable`: the number of files that are not what trl writes, or are being written; and `why`
     the first of these cannot be read.
 
-    An entry has `step`, `group` (its place in the step), `question`, `asked` (equal for equal
-    questions), `n`, `mean` and `std` of the total rewards (ddof = 1, as trl has it), `right` (the
-    number of right answers; None if no reward judges them), `truncated` and `flagged`.
+    In an entry `asked` is equal for equal questions, `std` has ddof = 1, as in trl, and `right`,
+    the number of right answers, is None if no reward judges them.
     """
     size, weights = _size_and_weights(describe(run))
     entries = []
@@ -88,23 +87,21 @@ def _index(
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
     totals = [row["total"] for row in rows if row["total"] is not None]
-    mean = std = None
-    if totals:
-        mean = finite(fmean(totals))
-        std = finite(stdev(totals)) if len(totals) > 1 else 0.0
-    judged = [row for row in rows if row["rewards"].get(TRUTH) is not None]
-    right = len([row for row in judged if row["rewards"][TRUTH] >= 1])
+    truths = [row["rewards"][TRUTH] for row in rows if row["rewards"].get(TRUTH) is not None]
+    std = 0.0 if totals else None
+    if len(totals) > 1:
+        std = finite(stdev(totals))
     return {
         "step": rows[0]["step"],
         "group": place,
         "question": rows[0]["question"][:EXCERPT],
         "asked": crc32(rows[0]["question"].encode(errors="replace")),
         "n": len(rows),
-        "mean": mean,
+        "mean": finite(fmean(totals)) if totals else None,
         "std": std,
-        "right": right if judged else None,
-        "truncated": len([row for row in rows if row["truncated"]]),
-        "flagged": len([row for row in rows if row["flags"]]),
+        "right": sum(truth >= 1 for truth in truths) if truths else None,
+        "truncated": sum(row["truncated"] for row in rows),
+        "flagged": sum(bool(row["flags"]) for row in rows),
     }
 
 
@@ -123,11 +120,8 @@ def search(run: Path, words: str) -> list[list[int]]:
 
 def group(run: Path, step: int, place: int) -> dict[str, Any]:
     """A group: its question and completions with their rewards, and `others`, the total rewards of
-    the other groups of its batch, which `scale_rewards: batch` needs.
-
-    Raises:
-        ValueError: there is no such group, or the file has no completions.
-    """
+    the other groups of its batch, which `scale_rewards: batch` needs. Raises ValueError where there
+    is no such group."""
     return _group(step, place, *_read_step(run, step))
 
 
@@ -164,11 +158,8 @@ def _group(step: int, place: int, rows: list[dict], size: int, description: dict
 
 
 def group_of_row(run: Path, step: int, row: int) -> dict[str, Any]:
-    """The group of a completion, with `batch`, the tokens of each completion of its step.
-
-    Raises:
-        ValueError: the step has no such completion.
-    """
+    """The group of a completion, with `batch`, the tokens of each completion of its step. Raises
+    ValueError where the step has no such completion."""
     rows, size, description = _read_step(run, step)
     if not 0 <= row < len(rows):
         raise ValueError(f"step {step} has no completion {row}: it has 0 to {len(rows) - 1}")
@@ -193,10 +184,7 @@ def _size_and_weights(description: dict) -> tuple[int, tuple[float, ...]]:
 
 def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """The rows of a file of completions, with their total rewards and the flags of their texts.
-
-    Raises:
-        ValueError: the file has no completions, or its rewards are not the recipe's.
-    """
+    Raises ValueError where the file has no completions, or not the recipe's rewards."""
     try:
         rows = read_parquet(file, NEEDED, MEMORY)
         names = [name for name in (rows or [{}])[0] if name not in RESERVED]
@@ -276,11 +264,8 @@ def explained(run: Path) -> list[dict[str, int]]:
 
 
 def tokens(run: Path, step: int, row: int) -> dict[str, Any]:
-    """A completion token by token, as `evaluation.explain.explained` returns it.
-
-    Raises:
-        ValueError: it has not been explained, or the file is not what `make explain` writes.
-    """
+    """A completion token by token, as `evaluation.explain.explained` returns it. Raises ValueError
+    where it has not been explained, or the file is not what `make explain` writes."""
     file = run_file(run, f"explain/{step}-{row}.json")
     try:
         explanation = parsed(file.read_text(encoding="utf-8"))

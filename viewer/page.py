@@ -167,12 +167,7 @@ def error_message(error: Exception) -> str:
 
 def answer(runs: list[Path], question: str) -> Any:
     """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the run's place
-    in `runs`.
-
-    Raises:
-        ValueError: there is no such question, or no data for the answer; the message is for the
-            reader of the page.
-    """
+    in `runs`. Raises ValueError where there is none; the message is for the reader of the page."""
     if question == "runs":
         return [describe(run) for run in runs]
     if question == "lab":
@@ -204,11 +199,7 @@ def app(runs: list[Path]) -> Starlette:
 
 def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
     """Serve the page on 127.0.0.1 until Ctrl-C; port 0 takes a free port. `ready` is called with
-    the port.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    the port. Raises OSError where the port is taken."""
     config = uvicorn.Config(app(runs), log_level="warning", access_log=False, server_header=False)
     server = uvicorn.Server(config)
     # An interrupt raised while the event loop starts would leave half a loop, and Python would

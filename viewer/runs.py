@@ -103,12 +103,9 @@ def _weights(recipe: dict) -> tuple[dict[str, float], float | None]:
         weight = finite(options.get("weight"))
         if weight is None:
             weight = 1.0
-        if "steps" not in options:
-            weights[str(name)] = weight
-        else:
-            weights[str(name)] = 0.0
-            if weight_of_steps is None:
-                weight_of_steps = weight
+        if "steps" in options and weight_of_steps is None:
+            weight_of_steps = weight
+        weights[str(name)] = 0.0 if "steps" in options else weight
     return weights, weight_of_steps
 
 
@@ -245,33 +242,23 @@ def _model(label: str, figures: dict) -> dict[str, Any]:
 
 def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any]:
     """Every question that both models answered, with the kind of its change, flips first. If a
-    question has several samples, only the first counts; the report counts all.
-
-    Raises:
-        ValueError: there is no such evaluation.
-    """
+    question has several samples, only the first counts; the report counts all. Raises ValueError
+    where there is no such evaluation."""
     answers_before = _first_answers(run, benchmark, before)
     answers_after = _first_answers(run, benchmark, after)
-    rows_by_kind = {kind: [] for kind in KINDS.values()}
+    counts = dict.fromkeys(KINDS.values(), 0)
+    rows = []
     for question in sorted(answers_before.keys() & answers_after.keys()):
         first = answers_before[question]
         kind = KINDS[first["right"] is True, answers_after[question]["right"] is True]
-        row = {"id": question, "question": str(first["problem"])[:EXCERPT], "kind": kind}
-        rows_by_kind[kind].append(row)
-    rows = []
-    counts = {}
-    for kind, rows_of_kind in rows_by_kind.items():
-        rows += rows_of_kind
-        counts[kind] = len(rows_of_kind)
+        rows.append({"id": question, "question": str(first["problem"])[:EXCERPT], "kind": kind})
+        counts[kind] += 1
+    rows.sort(key=lambda row: list(counts).index(row["kind"]))
     return {"rows": rows, "counts": counts, "before": before, "after": after}
 
 
 def pair(run: Path, benchmark: str, before: str, after: str, question: int) -> dict[str, Any]:
-    """A question and both answers to it.
-
-    Raises:
-        ValueError: there is no such evaluation or question.
-    """
+    """A question and both answers to it. Raises ValueError where there is none."""
     first = _first_answers(run, benchmark, before).get(question)
     second = _first_answers(run, benchmark, after).get(question)
     if first is None or second is None:
