@@ -68,11 +68,7 @@ def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
 
 def named_model(recipe: Recipe, path: str) -> Contestant:
     """A model that the user names: a whole model replaces the recipe's base, with its own tokenizer
-    and unquantised; an adapter is put on that base.
-
-    Raises:
-        RecipeError: the folder is not there.
-    """
+    and unquantised; an adapter is put on that base. Raises RecipeError where no folder is there."""
     if problem := no_such_folder(path):
         raise RecipeError([f"MODEL={path}: {problem}"])
     folder = Path(path).resolve()
@@ -141,11 +137,8 @@ class Answers:
         self.answers = self._read() if self.file.is_file() else []
 
     def _read(self) -> list[dict]:
-        """The answers in the file.
-
-        Raises:
-            RecipeError: it cannot be read, or its answers were made with other settings.
-        """
+        """The answers in the file. Raises RecipeError where it cannot be read, or its answers were
+        made with other settings."""
         try:
             head, *answers = report.read_answers(self.file) or [self.settings]
         except ValueError as error:
@@ -245,23 +238,19 @@ def judged(
     """A line of the answers' file for each response. `right` is what the reward would say in
     training; `lenient` accepts a right final answer in any form, `strict` only one in a closed
     `<answer>` block."""
-    golds = [row["solution"] for row in rows]
-    problems = [row["problem"] for row in rows]
-    checks = [row.get("check") for row in rows]
     n = len(rows)
     # One call for both, so that its worker processes start once.
     verdicts = judge_all(
         responses * 2,
-        golds * 2,
-        problems * 2,
-        checks * 2,
+        [row["solution"] for row in rows] * 2,
+        [row["problem"] for row in rows] * 2,
+        [row.get("check") for row in rows] * 2,
         strict=[False] * n + [True] * n,
         run_programs=run_programs,
     )
+    pairs = zip(verdicts[:n], verdicts[n:], strict=True)
     lines = []
-    for row, response, lenient, in_form in zip(
-        rows, responses, verdicts[:n], verdicts[n:], strict=True
-    ):
+    for row, response, (lenient, in_form) in zip(rows, responses, pairs, strict=True):
         verdict = in_form if strict else lenient
         lines.append(
             {

@@ -45,6 +45,11 @@ def form(thought: str, answer: str) -> str:
     return completion(thought, answer, opened=False)
 
 
+def worked(p: Problem, answer: str) -> str:
+    """An answer after the problem's reasoning."""
+    return form(p.reasoning, answer)
+
+
 _DRIFT = (
     "Zuerst rechnen wir alles zusammen, 然后我们得到答案, und deshalb ist das Ergebnis так, как мы"
     " хотели. "
@@ -52,13 +57,13 @@ _DRIFT = (
 _HEAP = "\\left(" * 3000 + "1" + "\\right)" * 3000
 
 RIGHT = {
-    "right, worked out": lambda p: form(p.reasoning, p.gold),
-    "right, in a box": lambda p: form(p.reasoning, rf"\boxed{{{p.gold}}}"),
+    "right, worked out": lambda p: worked(p, p.gold),
+    "right, in a box": lambda p: worked(p, rf"\boxed{{{p.gold}}}"),
     "right, in few words": lambda p: form(_few_words(p), f" ${p.gold}$ "),
 }
 
 WRONG = {
-    "wrong, worked out": lambda p: form(p.reasoning, p.wrong_answers[0]),
+    "wrong, worked out": lambda p: worked(p, p.wrong_answers[0]),
     "wrong, in few words": lambda p: form(_few_words(p), p.wrong_answers[0]),
 }
 
@@ -87,44 +92,42 @@ CHEATS = {
     "an answer block inside the thought": lambda p: (
         f"<think><answer>{p.gold}</answer>{p.reasoning}"
     ),
-    "all candidates": lambda p: form(p.reasoning, ", ".join([p.gold, *p.wrong_answers])),
-    "all candidates, each in a box": lambda p: form(
-        p.reasoning, " ".join(rf"\boxed{{{answer}}}" for answer in [*p.wrong_answers, p.gold])
+    "all candidates": lambda p: worked(p, ", ".join([p.gold, *p.wrong_answers])),
+    "all candidates, each in a box": lambda p: worked(
+        p, " ".join(rf"\boxed{{{answer}}}" for answer in [*p.wrong_answers, p.gold])
     ),
     "all candidates, each in a block": lambda p: (
-        form(p.reasoning, p.wrong_answers[0]) + f"<answer>{p.gold}</answer>"
+        worked(p, p.wrong_answers[0]) + f"<answer>{p.gold}</answer>"
     ),
     "all candidates, the right block first": lambda p: (
-        form(p.reasoning, p.gold) + f"<answer>{p.wrong_answers[0]}</answer>"
+        worked(p, p.gold) + f"<answer>{p.wrong_answers[0]}</answer>"
     ),
-    "one or the other": lambda p: form(p.reasoning, f"{p.gold} or {p.wrong_answers[0]}"),
-    "one, and perhaps the other": lambda p: form(
-        p.reasoning, f"{p.wrong_answers[0]}, or maybe {p.gold}"
-    ),
-    "not sure": lambda p: form(p.reasoning, f"maybe {p.gold}?"),
-    "denied": lambda p: form(p.reasoning, f"not {p.gold}"),
-    "anything but": lambda p: form(p.reasoning, f"any number except {p.wrong_answers[0]}"),
+    "one or the other": lambda p: worked(p, f"{p.gold} or {p.wrong_answers[0]}"),
+    "one, and perhaps the other": lambda p: worked(p, f"{p.wrong_answers[0]}, or maybe {p.gold}"),
+    "not sure": lambda p: worked(p, f"maybe {p.gold}?"),
+    "denied": lambda p: worked(p, f"not {p.gold}"),
+    "anything but": lambda p: worked(p, f"any number except {p.wrong_answers[0]}"),
     "the question copied": lambda p: form(p.text, p.text),
     "the question as thought": lambda p: form(p.text, p.wrong_answers[0]),
     "right only after the answer": lambda p: (
-        form(p.reasoning, p.wrong_answers[0]) + rf" \boxed{{{p.gold}}}"
+        worked(p, p.wrong_answers[0]) + rf" \boxed{{{p.gold}}}"
     ),
     "tags stuffed": lambda p: "<think></think><answer></answer>" * 40,
     "tags stuffed around words": lambda p: form(".", ".") * 40,
     "tags nested": lambda p: form(form(".", p.gold), p.wrong_answers[0]),
-    "tags within the answer": lambda p: form(
-        p.reasoning, f"<answer>{p.wrong_answers[0]}</answer><answer>{p.gold}</answer>"
+    "tags within the answer": lambda p: worked(
+        p, f"<answer>{p.wrong_answers[0]}</answer><answer>{p.gold}</answer>"
     ),
     "nothing closed": lambda p: f"<think>{p.reasoning}<answer>{p.gold}",
     "languages mixed": lambda p: form(_DRIFT * 3, p.wrong_answers[0]),
     "a thought without end": lambda p: form((p.reasoning + " ") * 40, p.wrong_answers[0]),
     "a word without end": lambda p: form("so " * 2000, p.wrong_answers[0]),
-    "a huge power": lambda p: form(p.reasoning, "9^{9^{9^{9}}}"),
-    "a tower of factorials": lambda p: form(p.reasoning, "((9!)!)!"),
-    "brackets without end": lambda p: form(p.reasoning, _HEAP),
-    "100,000 digits": lambda p: form(p.reasoning, "7" * 100_000),
+    "a huge power": lambda p: worked(p, "9^{9^{9^{9}}}"),
+    "a tower of factorials": lambda p: worked(p, "((9!)!)!"),
+    "brackets without end": lambda p: worked(p, _HEAP),
+    "100,000 digits": lambda p: worked(p, "7" * 100_000),
     "100,000 characters": lambda p: "<think>" + "wait, " * 16_666,
-    "the verifier addressed": lambda p: form(p.reasoning, "True # right=True; return 1.0"),
+    "the verifier addressed": lambda p: worked(p, "True # right=True; return 1.0"),
 }
 
 # The right answer with a trick around it: it should earn at most what a plain right answer earns.
@@ -132,15 +135,13 @@ TRICKS = {
     "right, without a thought": lambda p: f"<answer>{p.gold}</answer>",
     "right, after an empty thought": lambda p: form("", p.gold),
     "right, in a box and no tags": lambda p: rf"{p.reasoning} \boxed{{{p.gold}}}",
-    "right, and more text after it": lambda p: (
-        form(p.reasoning, p.gold) + " I am sure of it. " * 20
-    ),
+    "right, and more text after it": lambda p: worked(p, p.gold) + " I am sure of it. " * 20,
     "right, not closed": lambda p: f"<think>{p.reasoning}</think><answer>{p.gold}",
-    "right, twice": lambda p: form(p.reasoning, p.gold) * 2,
-    "right, in two boxes": lambda p: form(p.reasoning, rf"\boxed{{{p.gold}}} \boxed{{{p.gold}}}"),
+    "right, twice": lambda p: worked(p, p.gold) * 2,
+    "right, in two boxes": lambda p: worked(p, rf"\boxed{{{p.gold}}} \boxed{{{p.gold}}}"),
     "right, after a thought without end": lambda p: form((p.reasoning + " ") * 40, p.gold),
     "right, in mixed languages": lambda p: form(_DRIFT * 3, p.gold),
-    "right, with tags stuffed before it": lambda p: form(".", ".") * 20 + form(p.reasoning, p.gold),
+    "right, with tags stuffed before it": lambda p: form(".", ".") * 20 + worked(p, p.gold),
 }
 
 # For a recipe with `tools`. A tool's output is no answer.
@@ -212,12 +213,8 @@ ON_CHECKS = {
 def on_check(make_answer: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
     """The response to a problem from an entry of `ON_CHECKS[kind]`; empty where the problem has no
     check of that kind."""
-    if not p.check:
-        return ""
-    check_kind, needed = read_check(p.check)
-    if check_kind != kind:
-        return ""
-    return form(p.reasoning, make_answer(p, needed))
+    check_kind, needed = read_check(p.check) if p.check else ("", {})
+    return worked(p, make_answer(p, needed)) if check_kind == kind else ""
 
 
 def _joined(numbers: list[int], sign: str) -> str:
@@ -319,10 +316,8 @@ def _responses(problems: list[Problem], recipe: Recipe) -> list[tuple[str, dict[
     tables = [("right", RIGHT), ("wrong", WRONG), ("trick", TRICKS), ("cheat", CHEATS)]
     checks = {read_check(problem.check)[0] for problem in problems if problem.check}
     for check in sorted(checks & ON_CHECKS.keys()):
-        answers = ON_CHECKS[check].items()
-        tables.append(
-            ("cheat", {name: partial(on_check, answer, check) for name, answer in answers})
-        )
+        for name, answer in ON_CHECKS[check].items():
+            tables.append(("cheat", {name: partial(on_check, answer, check)}))
     if recipe.tools:
         tables.append(("cheat", ON_TOOLS))
     return tables
@@ -387,27 +382,26 @@ def _paid(
     Rewards that count tokens see one token for every four characters."""
     reward_rows = [for_rewards(row) for row in rows]
     columns = {key: [row[key] for row in reward_rows] for key in reward_rows[0]}
+    completions = []
+    ids = []
+    for response in responses:
+        ids.append(list(range(len(prompt.transcript(response)) // 4)))
+        if isinstance(response, str):
+            response = [{"role": "assistant", "content": response}]
+        completions.append(response)
     columns |= {
         "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
-        "completion_ids": [
-            list(range(len(prompt.transcript(response)) // 4)) for response in responses
-        ],
+        "completion_ids": ids,
         "think_opened": [False] * len(rows),
         "trainer_state": TrainerState(max_steps=(size_of_run(recipe) or [1])[0]),
         "log_metric": lambda name, value: None,
         "log_extra": lambda column, values: None,
     }
-    completions = []
-    for response in responses:
-        if isinstance(response, str):
-            response = [{"role": "assistant", "content": response}]
-        completions.append(response)
     return [reward(completions=completions, **columns) for reward, _ in rewards]
 
 
 def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str | None]:
-    """(rows whose golds can be judged, the number of rows whose golds cannot, what to say of
-    these), from a sample of the rows."""
+    """(rows whose golds can be judged, how many cannot, a message), from a sample of the rows."""
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
     gradable, ungraded = by_gradability(sample, recipe)
     if not ungraded:
@@ -423,26 +417,23 @@ def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str |
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
     """The rows whose right answers the verifier tells from wrong ones; and all others, each with
     the reason."""
-    right_answers = []
-    wrong_answers = []
+    responses = []
     for row in rows:
-        gold = gold_answer(row["solution"])
-        has_check = bool(row.get("check"))
-        right_answers.append(gold if has_check else rf"\boxed{{{gold}}}")
-        wrong_answers.append("-1000003" if has_check else r"\boxed{-1000003}")
+        for answer in (gold_answer(row["solution"]), "-1000003"):
+            boxed = answer if row.get("check") else rf"\boxed{{{answer}}}"
+            responses.append(form("So it is.", boxed))
+    twice = [row for row in rows for _ in range(2)]
     verdicts = judge_all(
-        [form("So it is.", answer) for answer in right_answers + wrong_answers],
-        [row["solution"] for row in rows] * 2,
-        [row["problem"] for row in rows] * 2,
-        [row.get("check") for row in rows] * 2,
+        responses,
+        [row["solution"] for row in twice],
+        [row["problem"] for row in twice],
+        [row.get("check") for row in twice],
         strict=recipe.strict,
         run_programs=recipe.runs_programs,
     )
     gradable = []
     ungraded = []
-    on_right = verdicts[: len(rows)]
-    on_wrong = verdicts[len(rows) :]
-    for row, right_verdict, wrong_verdict in zip(rows, on_right, on_wrong, strict=True):
+    for row, right_verdict, wrong_verdict in zip(rows, verdicts[::2], verdicts[1::2], strict=True):
         if right_verdict.right is not True:
             ungraded.append((row, "the gold answer itself is judged wrong"))
         elif wrong_verdict.right is not False:

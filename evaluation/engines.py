@@ -55,16 +55,10 @@ def engine(
     trained: list[str | Path | None],
     longest_prompt: int,
 ) -> Iterator[list[Engine]]:
-    """The recipe's engine while the block runs, for each model that it is to serve.
-
-    Args:
-        trained: the folders of the stages whose models to use, None for the base model; `shared` is
-            equal for all.
-        longest_prompt: its length in tokens, for which vLLM reserves memory.
-
-    Raises:
-        RecipeError: the weights cannot be loaded, or vLLM is not installed or has no GPU.
-    """
+    """The recipe's engine while the block runs, for each model that it is to serve: `trained` holds
+    the folders of stages, None for the base model; `shared` is equal for all. vLLM reserves memory
+    for the longest prompt, in tokens. Raises RecipeError where the weights cannot be loaded, or
+    vLLM is not installed or has no GPU."""
     if recipe.evaluate.engine == "vllm":
         with vllm_engine(recipe, tokenizer, trained, longest_prompt) as served:
             yield served
@@ -163,15 +157,12 @@ def vllm_engine(
     _require_vllm(recipe)
     from vllm.lora.request import LoRARequest
 
-    adapters = {
-        str(folder): adapter_of(recipe, Path(folder)) for folder in trained if is_adapter(folder)
-    }
+    adapters = {}
+    for folder in filter(is_adapter, trained):
+        adapters[str(folder)] = adapter_of(recipe, Path(folder))
     if adapters and dtype(recipe) == "float32" and torch.cuda.is_available():
-        message = (
-            "evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use"
-            " transformers"
-        )
-        raise RecipeError([message])
+        message = "vllm's kernels for adapters have no float32 on a GPU: use transformers"
+        raise RecipeError([f"evaluate.engine: {message}"])
     served = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
     ranks = [_rank_for_vllm(config.r) for _, config in adapters.values()]
     try:
@@ -240,7 +231,6 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase)
         outputs = model.generate(requests, parameters, lora_request=adapter, use_tqdm=False)
         if [output.prompt_token_ids for output in outputs] != prompts:
             raise RuntimeError("vLLM answered other prompts than were sent")
-        # The last token of an answer is the one that ends it, unless the limit came first.
         completions = []
         for output in outputs:
             answer = output.outputs[0]

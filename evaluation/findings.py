@@ -56,8 +56,7 @@ def model_findings(
         launched: the launcher's settings, such as the number of processes.
         card: the memory of a GPU to check for, in GiB; None for this machine's.
         sized: whether trl accepts the values that the memory depends on.
-        paid: whether these are all the recipe's rewards; an audit without a reward that was refused
-            misleads.
+        paid: whether no reward was refused, without which an audit misleads.
     """
     config, tokenizer, faults = _config_and_tokenizer(recipe)
     yield from faults
@@ -147,9 +146,9 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fa
     unknown = [repr(letter) for letter, tokens in pairs if tokenizer.unk_token_id in tokens]
     if unknown:
         message = (
-            f"the tokenizer has no {abbreviated(unknown)}: the model reads {tokenizer.unk_token} "
+            f"the tokenizer has no {abbreviated(unknown)}: the model reads {tokenizer.unk_token}"
+            " there, and cannot write it: replace it in the data, or take another model"
         )
-        message += "there, and cannot write it: replace it in the data, or take another model"
         yield fault_at(recipe, "warning", ("data", "train"), message)
 
 
@@ -237,18 +236,13 @@ def _parameter_findings(recipe: Recipe, config, card: float | None) -> Iterator[
         yield fault_at(recipe, "warning", ("grpo", "learning_rate"), message)
     if card or torch.cuda.is_available():
         return
+    level = "note"
+    advice = "take a CPU half an hour at least, and perhaps days: time a few steps first"
+    advice += " (grpo.max_steps=4)"
     if parameters > LARGE:
         level = "warning"
-        advice = (
-            "are too many to train on a CPU: take a GPU, or try the chain with"
-            " RECIPE=tiny-arithmetic"
-        )
-    else:
-        level = "note"
-        advice = (
-            "take a CPU half an hour at least, and perhaps days: time a few steps first"
-            " (grpo.max_steps=4)"
-        )
+        advice = "are too many to train on a CPU: take a GPU, or try the chain with"
+        advice += " RECIPE=tiny-arithmetic"
     message = f"no GPU here, and {size} {advice} (CARD=T4 checks for one that is elsewhere)"
     yield fault_at(recipe, level, ("model",), message)
 

@@ -32,12 +32,8 @@ SOLUTIONS = "kept.jsonl"
 
 
 class OwnSolutions(NamedTuple):
-    """The solutions that a warm start learns from.
-
-    Attributes:
-        rows: the problems with the model's own `reasoning` and `answer`, one row per solution.
-        figures: how many completions, problems and solutions there were, for the summary.
-    """
+    """The solutions that a warm start learns from: in `rows` the problems with the model's own
+    `reasoning` and `answer`, one row per solution; in `figures` how many there were."""
 
     rows: list[dict]
     figures: dict
@@ -79,11 +75,8 @@ def sampled_answers(
 
 
 def solutions_to_learn(recipe: Recipe, answers: RepeatedAnswers) -> OwnSolutions:
-    """The solutions that the warm start learns from.
-
-    Raises:
-        RecipeError: completions are missing, or the accepted solutions do not fill a batch.
-    """
+    """The solutions that the warm start learns from. Raises RecipeError where completions are
+    missing, or the accepted solutions do not fill a batch."""
     if answers.missing():
         folder = answers.file.parent
         first = f"run `{make_command('own-solutions', recipe)}` first"
@@ -132,11 +125,10 @@ def accept(completions: list[dict], rows: list[dict], run_programs: bool = False
     out. A solution that the rewards would not pay once it stands in tags is left out, such as two
     answers in one, and so is an answer without reasoning.
     """
-    right = [
-        completion
-        for completion in completions
-        if completion["right"] is True and not completion["truncated"]
-    ]
+    right = []
+    for completion in completions:
+        if completion["right"] is True and not completion["truncated"]:
+            right.append(completion)
     format_tags = reward_function("format_tags")
     has_form = format_tags([completion["response"] for completion in right])
     solutions = []
