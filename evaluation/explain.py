@@ -150,16 +150,8 @@ def weight(tokens: int, batch: list[int], settings: dict[str, Any]) -> float | N
 def settings_of(recipe: Recipe) -> dict[str, Any]:
     """trl's settings that a token's loss depends on. Raises RecipeError where one of them has a
     value whose loss is not worked out here."""
-    keys = (
-        "loss_type",
-        "importance_sampling_level",
-        "epsilon",
-        "epsilon_high",
-        "beta",
-        "use_bias_correction_kl",
-        "max_completion_length",
-        "temperature",
-    )
+    keys = ("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "beta")
+    keys += ("use_bias_correction_kl", "max_completion_length", "temperature")
     settings = {key: setting(recipe, "grpo", key) for key in keys}
     # What is sampled together is trained on in so many optimizer steps, each with its share of the
     # completions.

@@ -47,14 +47,8 @@ HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 GENERATED = {"arithmetic": "sums", "countdown": "problems", "products": "products"}
 QUESTION = "What is 47 + 85?"
 # The keys of `grpo` in a report's first line.
-GRPO_KEYS = (
-    "max_steps",
-    "num_generations",
-    "learning_rate",
-    "beta",
-    "loss_type",
-    "max_completion_length",
-)
+GRPO_KEYS = ("max_steps", "num_generations", "learning_rate", "beta", "loss_type")
+GRPO_KEYS += ("max_completion_length",)
 # What a page shows at most of a text, and of a group.
 CHARACTERS = 600
 LINES = 12
@@ -63,11 +57,8 @@ COMPLETIONS = 8
 
 def write(folder: Path) -> Path:
     """Write a finished run's card and, for a stage that samples, `report.md` and `curves.png`.
-    Return the path of the page to read.
-
-    Raises:
-        RecipeError: the folder holds no finished run, is in use, or has a link in it.
-    """
+    Return the path of the page to read. Raises RecipeError where the folder holds no finished run,
+    is in use, or has a link in it."""
     if folder.name not in STAGES:
         raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
     if problem := link_inside(folder):
@@ -130,7 +121,7 @@ def training_sets(run: Run) -> list[tuple[str, dict]]:
     train = run.section("data").get("train")
     sets = []
     for entry in train if isinstance(train, list) else []:
-        if isinstance(entry, str) or (isinstance(entry, dict) and entry):
+        if entry and isinstance(entry, str | dict):
             name, arguments = name_and_arguments(entry)
             sets.append((str(name), arguments if isinstance(arguments, dict) else {}))
     return sets
@@ -182,7 +173,8 @@ def effort(run: Run) -> str:
     words = []
     if "steps" in run.summary:
         words.append(f"{run.summary['steps']:,} steps")
-    if hardware := texts(run.versions.get("hardware")):
+    hardware = texts(run.versions.get("hardware"))
+    if hardware:
         words.append(f"on {code(', '.join(hardware))}")
     spent = seconds(run)
     if spent is not None:
@@ -395,8 +387,7 @@ def happened(run: Run) -> list[str]:
 
 
 def group(rows: list[dict]) -> list[str]:
-    """A group to read, as Markdown: the question, and each completion with its rewards and its
-    advantage."""
+    """A group to read, as Markdown: its question and completions."""
     step = rows[0]["step"]
     head = f"## A group of step {step if has_type(step, int) else '?'}"
     if len(rows) > COMPLETIONS:

@@ -26,19 +26,8 @@ MEMORY = 1  # GiB to read a file with; it has thousands of rows at most
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
 # The columns of an explanation beside the tokens' texts.
-NUMBERS = (
-    "advantages",
-    "new",
-    "old",
-    "reference",
-    "entropy",
-    "ratio",
-    "unclipped",
-    "clipped",
-    "kl",
-    "loss",
-    "stopped",
-)
+NUMBERS = ("advantages", "new", "old", "reference", "entropy")
+NUMBERS += ("ratio", "unclipped", "clipped", "kl", "loss", "stopped")
 
 # Signs in a completion's text that its reward may not show.
 ANSWERS = re.compile(r"<answer>", re.I)

@@ -29,24 +29,10 @@ from schema.stages import STAGES, algorithm
 from training.watch import advice_on
 
 # The settings that the page uses; their defaults are trl's.
-SETTINGS = (
-    "num_generations",
-    "scale_rewards",
-    "multi_objective_aggregation",
-    "loss_type",
-    "beta",
-    "epsilon",
-    "epsilon_high",
-    "learning_rate",
-    "max_completion_length",
-    "num_iterations",
-    "max_steps",
-    "use_vllm",
-    "steps_per_generation",
-    "gradient_accumulation_steps",
-    "generation_batch_size",
-    "mask_truncated_completions",
-)
+SETTINGS = ("num_generations", "scale_rewards", "multi_objective_aggregation", "loss_type", "beta")
+SETTINGS += ("epsilon", "epsilon_high", "learning_rate", "max_completion_length", "num_iterations")
+SETTINGS += ("max_steps", "use_vllm", "steps_per_generation", "gradient_accumulation_steps")
+SETTINGS += ("generation_batch_size", "mask_truncated_completions")
 MOST_NUMBERS = 10_000_000  # steps × names of metrics
 EXCERPT = 160  # characters of a question in a list
 FEW = 3  # won and lost questions beside a result
