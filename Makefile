@@ -91,8 +91,7 @@ export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
 ASKED = "$$RECIPE_FILE" "ARGS=$$ARGS"
 FILE_OF_LAUNCH = --config_file="accelerate_configs/$$ACCELERATE.yaml" $(if $(PROCESSES),--num_processes="$$PROCESSES")
 LAUNCH = $(if $(ACCELERATE),$(PY) stages.launch $(FILE_OF_LAUNCH) -m,$(PY))
-LAUNCHED = $(if $(ACCELERATE),--accelerate="$$ACCELERATE") $(if $(PROCESSES),--processes="$$PROCESSES")
-PREFLIGHT = $(PY) stages.preflight $(ASKED) $(LAUNCHED) --stages
+PREFLIGHT = $(PY) stages.preflight $(ASKED) --stages
 # Without a launcher, one GPU is used, however many there are; a vLLM server and `make test-gpu` choose for themselves.
 ifeq ($(ACCELERATE)$(filter vllm-server test-gpu,$(MAKECMDGOALS)),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -160,11 +159,11 @@ recipes: setup  ## list the recipes: what each is, what it needs, what it reache
 	@$(PY) stages.recipes
 
 check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW=1 prints the whole recipe, base and all
-	@$(PY) stages.check $(ASKED) $(LAUNCHED) $(if $(CARD),--card="$$CARD") $(if $(SHOW),--show)
+	@$(PY) stages.check $(ASKED) $(if $(CARD),--card="$$CARD") $(if $(SHOW),--show)
 
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)
-	@$(PY) stages.memory $(ASKED) $(LAUNCHED) $(if $(CARD),--card="$$CARD")
+	@$(PY) stages.memory $(ASKED) $(if $(CARD),--card="$$CARD")
 
 trust: setup  ## let recipes run functions of a Python file of yours, or a recipe of yours log to wandb: FILE=my_rewards.py
 	@$(PY) stages.trust "FILE=$$FILE"

@@ -42,12 +42,7 @@ AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 
 
 def model_findings(
-    recipe: Recipe,
-    rows: list[dict],
-    launched: dict,
-    card: float | None,
-    sized: bool = True,
-    paid: bool = True,
+    recipe: Recipe, rows: list[dict], launched: dict, card: float | None
 ) -> Iterator[Fault]:
     """Faults that the model's config, its tokenizer and the training rows reveal. A part that
     cannot be reached becomes a note.
@@ -55,8 +50,6 @@ def model_findings(
     Args:
         launched: the launcher's settings, such as the number of processes.
         card: the memory of a GPU to check for, in GiB; None for this machine's.
-        sized: whether trl accepts the values that the memory depends on.
-        paid: whether no reward was refused, without which an audit misleads.
     """
     config, tokenizer, faults = _config_and_tokenizer(recipe)
     yield from faults
@@ -70,8 +63,8 @@ def model_findings(
         yield from _unknown_letters(recipe, tokenizer, rows)
         yield from _probe_findings(recipe, tokenizer)
     if rows:
-        yield from _gold_findings(recipe, rows, paid)
-    if config is not None and sized:
+        yield from _gold_findings(recipe, rows)
+    if config is not None:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
         try:
             yield from _window_findings(recipe, config, longest)
@@ -163,15 +156,14 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
         yield from faults_of_error(recipe, error, ("data", "pass_rate"), "the probe")
 
 
-def _gold_findings(recipe: Recipe, rows: list[dict], paid: bool) -> Iterator[Fault]:
+def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     """Golds that cannot be judged, and cheats that are paid on problems whose golds can."""
     gradable, ungraded, message = some_golds(rows, recipe)
     if message:
         level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
         message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
         yield fault_at(recipe, level, ("data", "train"), message)
-    if paid:
-        yield from _audit_findings(recipe, gradable[:AUDITED])
+    yield from _audit_findings(recipe, gradable[:AUDITED])
     if recipe.data.own_solutions is not None:
         say(own_solutions.announcement(recipe, rows))
 

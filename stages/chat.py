@@ -14,7 +14,7 @@ from console.faults import RecipeError
 from console.terminal import clean, make_command, say
 from data import prompt
 from data.problems import LONGEST
-from machine import fit
+from machine.launch import to_machine
 from runs.folder import find_runs
 from schema.recipe import Recipe
 from schema.sections import Sampling
@@ -32,7 +32,7 @@ empty line  ends"""
 def main(run: list[str]):
     """Ask a run's policy questions of your own."""
     path = find_runs(run)[0]
-    recipe = fit.to_machine(recipe_of(path))
+    recipe = to_machine(recipe_of(path))
     quiet_libraries()
     if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])

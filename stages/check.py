@@ -1,84 +1,81 @@
 """Check everything about a recipe that needs no weights, before it costs GPU hours.
 
 A check that needs a network which is not there is named, and the exit code is still 0. It is 2 if
-something must be changed.
+something must be changed. The faults of the recipe's own text come alone, since what else there is
+to say would be about another recipe.
 """
 
-import argparse
 import sys
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.text import Text
 
 from console.faults import Fault, RecipeError
 from console.terminal import clean, make_command, say
-from machine import fit, hardware
-from machine.hardware import card_named
-from machine.launch import (
-    counted,
-    incomplete,
-    launch,
-    launch_arguments,
-    not_installed,
-    read_for,
-    recipe_arguments,
-)
+from machine import hardware
+from machine.launch import counted, incomplete, launched_here, not_installed, to_machine
 from schema.advice import LEVELS, fault_at, faults_of_error, warnings_of
 from schema.configs import SECTIONS, size_of_run
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
-from stages.cli import mistakes_reported, quiet_libraries
+from stages.cli import quiet_libraries, run
 from training import problem_sets
 from training.run_folder import as_yaml, not_probed
 
 
 def main(
-    recipe: Recipe | None,
-    faults: list[Fault],
-    launched: dict,
-    card: float | None,
-    tokens_per_second: float | None,
+    recipe: Recipe,
+    card: float | None = None,
+    tokens_per_second: float | None = None,
     show: bool = False,
 ):
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
-        recipe: the recipe without its faulty keys, or None if the remaining keys make no recipe.
-        faults: the faults of its keys.
         show: first print the recipe as a run would save it, with its base's keys and our defaults.
     """
-    printed: set[Fault] = set()
-    faults = list(dict.fromkeys(faults))
-    if recipe is None:
-        say_new(faults, printed)
-        _conclude(faults)
-        return
     if show:
         say(as_yaml(recipe.resolved()))
+    launched = launched_here()
     stages = [stage for stage in STAGES if getattr(recipe, stage) is not None]
-    key_faults = faults
-    faults = faults + _environment_faults(recipe, (*stages, "evaluate"), launched, card)
-    say_new(faults, printed)  # at once, because importing the libraries below takes seconds
+    faults: list[Fault] = []
+    # At once, because importing the libraries below takes seconds.
+    _report(_environment_faults(recipe, (*stages, "evaluate"), launched, card), faults)
     rows, data_faults = _read_data(recipe)
-    say_new([fault for fault in data_faults if fault.level == "error"], printed)
+    _report(data_faults, faults)
     recipe, machine_faults = fitted_to_machine(recipe, card)
-    faults += data_faults + machine_faults
     quiet_libraries()
-    faults = _with_library_faults(recipe, faults, key_faults, rows, launched, card)
+    library_faults = _library_faults(recipe, rows, launched, card)
     with counted(launched):
         _say_time(recipe, tokens_per_second)
     say()
-    faults = list(dict.fromkeys(faults))
-    say_new(faults, printed)
+    _report([*machine_faults, *library_faults, *warnings_of(recipe)], faults)
     _conclude(faults)
     say(f"next: {make_command(stages[-1], recipe)}")
+
+
+def _report(new: Iterable[Fault], faults: list[Fault]):
+    """Print new faults, errors last, on a terminal in colour; and add them to those before."""
+    new = [fault for fault in dict.fromkeys(new) if fault not in faults]
+    for level, colour in LEVELS.items():
+        for fault in new:
+            if fault.level == level:
+                Console().print(Text(clean(fault.with_level()), style=colour), soft_wrap=True)
+    faults += new
 
 
 def _environment_faults(
     recipe: Recipe, stages: tuple[str, ...], launched: dict, card: float | None
 ) -> list[Fault]:
-    """The faults of packages, of the probe that the recipe needs, and of the number of GPUs."""
-    faults = _missing(recipe, stages, launched, card)
+    """The faults of packages, of the probe that the recipe needs, and of the number of GPUs. A
+    missing package is a note if the recipe is checked for a `card`, because the machine with that
+    card may have it."""
+    faults = not_installed(recipe, stages, launched)
+    if card:
+        where = ", on the machine with that card"
+        faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
+    faults += incomplete(recipe, stages, launched)
     probe_fault = not_probed(recipe)
     if probe_fault:
         faults.append(probe_fault)
@@ -103,32 +100,19 @@ def _read_data(recipe: Recipe) -> tuple[list[dict], list[Fault]]:
     return rows, faults
 
 
-def _with_library_faults(
-    recipe: Recipe,
-    faults: list[Fault],
-    key_faults: list[Fault],
-    rows: list[dict],
-    launched: dict,
-    card: float | None,
+def _library_faults(
+    recipe: Recipe, rows: list[dict], launched: dict, card: float | None
 ) -> list[Fault]:
-    """The faults, and in addition what the libraries and the model say."""
+    """What the libraries refuse, or else what the model, its tokenizer and the data reveal."""
     # Each process of a launcher builds its own configs of the trainers.
     configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
     refused = refused_values(recipe, configs)
-    faults = faults if key_faults else faults + refused
-    reward_places = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
-    paid = not reward_places.intersection(fault.place for fault in key_faults)
-    if recipe.model.name_or_path or recipe.model.build:
-        from evaluation.findings import model_findings
+    if refused:
+        return refused
 
-        model_faults = model_findings(recipe, rows, launched, card, sized=not refused, paid=paid)
-        faults = [*faults, *model_faults]
-    faults = [*faults, *warnings_of(recipe)]
-    if paid:
-        return faults
-    # A faulty reward is left out of the recipe, so warnings about the remaining ones would mislead.
-    place = recipe.place("rewards")
-    return [fault for fault in faults if fault.level == "error" or fault.place != place]
+    from evaluation.findings import model_findings
+
+    return list(model_findings(recipe, rows, launched, card))
 
 
 def _conclude(faults: list[Fault]):
@@ -145,35 +129,11 @@ def _conclude(faults: list[Fault]):
     say(f"\nready{but}{', with the warnings above' if warned else ''}")
 
 
-def _missing(
-    recipe: Recipe,
-    stages: tuple[str, ...],
-    launched: dict,
-    card: float | None,
-) -> list[Fault]:
-    """The faults of `machine.launch.missing`. A missing package is a note if the recipe is checked
-    for a `card`, because the machine with that card may have it."""
-    faults = not_installed(recipe, stages, launched)
-    if card:
-        where = ", on the machine with that card"
-        faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
-    return faults + incomplete(recipe, stages, launched)
-
-
-def say_new(faults: list[Fault], printed: set[Fault]):
-    """Print the faults that are not printed yet, errors last, and on a terminal in colour."""
-    for level, colour in LEVELS.items():
-        for fault in dict.fromkeys(faults):
-            if fault.level == level and fault not in printed:
-                Console().print(Text(clean(fault.with_level()), style=colour), soft_wrap=True)
-    printed.update(faults)
-
-
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Fault]]:
     """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and the
     faults and notes about the machine."""
     try:
-        fitted = recipe if card else fit.to_machine(recipe)
+        fitted = recipe if card else to_machine(recipe)
     except RecipeError as error:
         places = [fault.place or "this machine" for fault in error.faults]
         messages = [fault.message for fault in error.faults]
@@ -205,20 +165,20 @@ def _say_time(recipe: Recipe, tokens_per_second: float | None):
         say(f"at {tokens_per_second:g} tokens a second: at most {hours:.1f} h")
 
 
+OPTIONS = {
+    "--card": {
+        "type": hardware.card_named,
+        "help": "a GPU that is not in this machine: its GiB, or a name such as H100",
+    },
+    "--tokens-per-second": {
+        "type": float,
+        "help": "of all processes together; estimates the hours",
+    },
+    "--show": {
+        "action": "store_true",
+        "help": "print the whole recipe: its base's keys, our defaults",
+    },
+}
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.check", description=__doc__)
-    recipe_arguments(parser)
-    launch_arguments(parser)
-    card_help = "a GPU that is not in this machine: its GiB, or a name such as H100"
-    parser.add_argument("--card", type=card_named, help=card_help)
-    parser.add_argument(
-        "--tokens-per-second", type=float, help="of all processes together; estimates the hours"
-    )
-    parser.add_argument(
-        "--show", action="store_true", help="print the whole recipe: its base's keys, our defaults"
-    )
-    with mistakes_reported():
-        options = parser.parse_intermixed_args()
-        launched = launch(options.accelerate, options.processes)
-        recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
-        main(recipe, faults, launched, options.card, options.tokens_per_second, options.show)
+    run("check", main, OPTIONS)

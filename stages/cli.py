@@ -23,9 +23,9 @@ from console.faults import (
     is_out_of_memory,
     on_signals,
 )
-from console.terminal import clean, complain, is_main_process
+from console.terminal import clean, complain, is_main_process, say
 from data.sources import DataError
-from machine.launch import launch, launch_arguments, read_for, recipe_arguments
+from machine.launch import device_line, launched_here, read_for, require, to_machine
 from schema.recipe import Recipe
 from training.machines import FAILED, LINGER, is_lost, leave, leave_group
 from training.writing import unwritten
@@ -37,7 +37,6 @@ def run(
     options: dict[str, dict] | None = None,
     *,
     takes_recipe: bool = True,
-    takes_launcher: bool = False,
 ):
     """Read the command line and run a stage; a user's mistake ends in a message, from one process
     only, and exit code 2.
@@ -46,38 +45,38 @@ def run(
         options: argparse's settings of each of the stage's own arguments, by its name.
         takes_recipe: whether the command line has a recipe and overrides; `main` then gets the
             recipe that they make as its first argument.
-        takes_launcher: whether it also says how that recipe will be launched.
     """
     parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
     if takes_recipe:
-        recipe_arguments(parser)
+        parser.add_argument("recipe", help="recipes/x.yaml")
+        words = "override a key of the recipe"
+        parser.add_argument("overrides", nargs="*", metavar="section.key=value", help=words)
     for name, settings in (options or {}).items():
         parser.add_argument(name, **settings)
-    if takes_launcher:
-        launch_arguments(parser)
     with mistakes_reported():
         with contextlib.redirect_stderr(sys.stderr if is_main_process() else io.StringIO()):
             arguments = vars(parser.parse_intermixed_args())
         if takes_recipe:
-            main(_read_recipe(arguments.pop("recipe"), arguments.pop("overrides")), **arguments)
-        else:
-            main(**arguments)
+            overrides = arguments.pop("overrides")
+            arguments["recipe"] = read_for(launched_here(), arguments["recipe"], overrides)
+        main(**arguments)
     leave_group()
 
 
-def _read_recipe(path: str, overrides: list[str]) -> Recipe:
-    """The recipe, read with as many processes as `make` will launch for training it.
+def begin(name: str, recipe: Recipe, stages: tuple[str, ...]) -> Recipe:
+    """The recipe as this machine runs it. Names the device, and keeps the libraries quiet.
+
+    Args:
+        stages: those whose packages, and whose finished runs, must be there.
 
     Raises:
-        RecipeError: all its faults.
+        RecipeError: something is missing.
     """
-    launched = {"num_processes": 1}
-    if "WORLD_SIZE" not in os.environ:
-        launched = launch(os.getenv("ACCELERATE") or None, os.getenv("PROCESSES") or None)
-    recipe, faults = read_for(launched, path, overrides, check=())
-    if faults:
-        raise RecipeError(faults)
-    return recipe
+    fitted = to_machine(recipe)
+    require(fitted, stages)
+    say(f"{name}: {device_line(fitted, recipe.model.dtype)}")
+    quiet_libraries()
+    return fitted
 
 
 @contextlib.contextmanager

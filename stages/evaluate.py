@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, make_line, say, say_markdown, say_panel
-from machine import fit
-from machine.launch import require
+from machine.launch import device_line, require, to_machine
 from runs.folder import hash_of, weights_hash
 from schema.names import samplings, tools_of
 from schema.recipe import Recipe
@@ -45,7 +44,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         raise RecipeError([Fault(recipe.place("evaluate"), message)])
     say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
     dtype = recipe.model.dtype
-    recipe = fit.to_machine(recipe)
+    recipe = to_machine(recipe)
     require(recipe, ("evaluate",))
     root = recipe.stage_dir("eval")
     fault = link_inside(root)
@@ -70,7 +69,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         lock(root / benchmark)
     contestants = _contestants(recipe, model, train if with_control else [])
     if not all(is_checked(root / name, contestants, rows) for name, rows in problems.items()):
-        say(f"evaluate: {fit.device_line(recipe, dtype)}")
+        say(f"evaluate: {device_line(recipe, dtype)}")
         complete_all(contestants, root, problems, sampling)
     labels = [contestant.label for contestant in contestants]
     for benchmark in problems:

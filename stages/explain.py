@@ -9,7 +9,7 @@ from pathlib import Path
 
 from console.faults import RecipeError
 from console.terminal import make_line, say
-from machine import fit
+from machine.launch import to_machine
 from runs.folder import completion_files, find_runs
 from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
@@ -43,7 +43,7 @@ def main(run: list[str], step: str | None, row: str):
         if "has no completion" not in message:
             message += f"; the steps whose completions were written: {_steps(path)}"
         raise RecipeError([message]) from None
-    recipe = fit.to_machine(recipe_of(path))
+    recipe = to_machine(recipe_of(path))
     quiet_libraries()
 
     from evaluation.explain import explained

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from console.faults import RecipeError
 from console.terminal import is_main_process, make_command, make_line, say
 from data.json_files import read_object
-from machine import fit
-from machine.launch import require
+from machine.launch import device_line, require, to_machine
 from schema import configs
 from schema.recipe import Recipe, require_values
 from schema.stages import STAGES, Stage, chain
@@ -98,14 +97,14 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     """
     stage = STAGES[name]
     dtype = recipe.model.dtype
-    recipe = fit.to_machine(recipe)
+    recipe = to_machine(recipe)
     require(recipe, (name,))
     warm_start, learns_from = _required_runs(recipe, stage)
     folder = find_run(recipe, name, to_train=True)
     if folder.finished:
         _say_finished(name, folder)
         return
-    say(f"{name}: {fit.device_line(recipe, dtype)}")
+    say(f"{name}: {device_line(recipe, dtype)}")
     _say_trackers(name, recipe)
     quiet_libraries()
 

@@ -2,12 +2,12 @@
 the same model."""
 
 import dataclasses
+import os
 
 from console.faults import NotReached
 from console.terminal import make_command, say, say_markdown
-from machine import fit
 from machine.hardware import card_named
-from machine.launch import launch
+from machine.launch import launched_here, to_machine
 from schema.recipe import Recipe, require_values
 from stages.cli import quiet_libraries, run
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
@@ -99,17 +99,15 @@ def main(
     recipe: Recipe,
     prompt_tokens: int | None = None,
     card: float | None = None,
-    accelerate: str | None = None,
-    processes: str | None = None,
 ):
     """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same
     model."""
     quiet_libraries()
-    launched = launch(accelerate, processes)
+    launched = launched_here()
     if launched["num_processes"] == 1:  # a launcher's processes build their own configs
         require_values(recipe, "grpo")
     if not card:
-        recipe = fit.to_machine(recipe)
+        recipe = to_machine(recipe)
     source = "as given"
     if not prompt_tokens:
         prompt_tokens, source = longest_prompt(recipe)
@@ -121,7 +119,7 @@ def main(
     say("so only the larger counts, unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
     say(
         f"{prompt_tokens} prompt tokens ({source}); {launched['num_processes']} process(es),"
-        f" {accelerate or 'no launcher'}"
+        f" {os.getenv('ACCELERATE') or 'no launcher'}"
     )
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
 
@@ -138,4 +136,4 @@ OPTIONS = {
 }
 
 if __name__ == "__main__":
-    run("memory", main, OPTIONS, takes_launcher=True)
+    run("memory", main, OPTIONS)

@@ -7,8 +7,7 @@ only for half an hour.
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
-from machine import fit
-from machine.launch import require
+from machine.launch import device_line, require, to_machine
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run
 from training.problem_sets import load_train
@@ -27,7 +26,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         )
         raise RecipeError([Fault(recipe.place("data"), message)])
     dtype = recipe.model.dtype
-    recipe = fit.to_machine(recipe)
+    recipe = to_machine(recipe)
     sft = find_run(recipe, "sft")
     if sft.finished:
         say(f"own solutions: the warm start is finished already, in {sft.path}")
@@ -40,7 +39,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     folder = recipe.stage_dir(own_solutions.FOLDER)
     lock(folder)
-    say(f"own solutions: {fit.device_line(recipe, dtype)}")
+    say(f"own solutions: {device_line(recipe, dtype)}")
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)

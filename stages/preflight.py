@@ -20,7 +20,7 @@ from collections import defaultdict
 from console.faults import Fault, RecipeError
 from console.terminal import clean
 from machine.hardware import wrong_count
-from machine.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
+from machine.launch import counted, launched_here, missing, read_for
 from schema.advice import warnings_of
 from schema.recipe import Recipe
 from schema.stages import STAGES
@@ -33,24 +33,17 @@ OWN_SOLUTIONS = "own_solutions"
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m stages.preflight", description=__doc__)
-    recipe_arguments(parser)
-    launch_arguments(parser)
+    parser.add_argument("recipe", help="recipes/x.yaml")
     parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
-    parser.add_argument(
-        "--stages",
-        nargs="*",
-        choices=(*STAGES, "evaluate", OWN_SOLUTIONS),
-        default=[],
-        help="those about to run",
-    )
+    stages = (*STAGES, "evaluate", OWN_SOLUTIONS)
+    parser.add_argument("--stages", nargs="*", choices=stages, default=[], help="which begin")
     with mistakes_reported():
         # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
-        options, unread = parser.parse_known_intermixed_args()
-        options.overrides = [word for word in options.overrides if "=" in word]
-        launched = launch(options.accelerate, options.processes, options.machines)
-        recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
-        if recipe is not None and not faults:
-            faults = _faults(recipe, options.stages, launched)
+        options, words = parser.parse_known_args()
+        overrides = [word for word in words if "=" in word and not word.startswith("-")]
+        launched = launched_here(options.machines)
+        recipe = read_for(launched, options.recipe, overrides)
+        faults = _faults(recipe, options.stages, launched)
         if faults:
             raise RecipeError(faults)
         if any(stage in STAGES for stage in options.stages):
@@ -58,8 +51,9 @@ def main():
                 if warning.level != "note":
                     print(clean(warning.with_level()), file=sys.stderr)
         if OWN_SOLUTIONS in options.stages and recipe.data.own_solutions is not None:
-            words = ["-m", f"stages.{OWN_SOLUTIONS}", options.recipe, *options.overrides, *unread]
-            os.execv(sys.executable, [sys.executable, *words, "--if-needed"])
+            module = f"stages.{OWN_SOLUTIONS}"
+            arguments = ["-m", module, options.recipe, *words, "--if-needed"]
+            os.execv(sys.executable, [sys.executable, *arguments])
 
 
 def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | str]:

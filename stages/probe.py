@@ -11,8 +11,7 @@ from console.faults import RecipeError
 from console.terminal import make_command, make_line, say, say_markdown
 from evaluation import probe
 from evaluation.engines import engine
-from machine import fit
-from machine.launch import require
+from machine.launch import device_line, require, to_machine
 from schema.configs import setting
 from schema.recipe import Recipe
 from schema.stages import finished
@@ -29,14 +28,14 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     """Measure how often the policy that GRPO starts from solves each training problem, sampled as
     GRPO will."""
     dtype = recipe.model.dtype
-    recipe = fit.to_machine(recipe)
+    recipe = to_machine(recipe)
     require(recipe, ("evaluate",))
     folder = recipe.stage_dir("probe")
     group_size = setting(recipe, "grpo", "num_generations")
     lock(folder)
     policy = probe.starting_policy(recipe)
     label = "sft" if policy.trained else "base"
-    say(f"probe: {fit.device_line(recipe, dtype)}")
+    say(f"probe: {device_line(recipe, dtype)}")
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)

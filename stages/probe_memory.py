@@ -15,8 +15,7 @@ import torch
 from console.faults import OUT_OF_MEMORY, RunStopped
 from console.terminal import make_command, say
 from data import prompt
-from machine import fit
-from machine.launch import require
+from machine.launch import device_line, require, to_machine
 from schema import configs
 from schema.recipe import Recipe, require_values
 from stages.cli import quiet_libraries, run
@@ -30,9 +29,9 @@ from training.trainer import grpo_trainer
 def main(recipe: Recipe):
     """Try a recipe's largest step, for real, and say how much memory it took."""
     dtype = recipe.model.dtype
-    recipe = fit.to_machine(recipe)
+    recipe = to_machine(recipe)
     require(recipe, ("grpo",))
-    say(f"probe: {fit.device_line(recipe, dtype)}")
+    say(f"probe: {device_line(recipe, dtype)}")
     quiet_libraries()
     began = time.monotonic()
     require_values(recipe, "grpo")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
-from machine.fit import to_machine
 from machine.hardware import nvidia_gpus
-from machine.launch import require
+from machine.launch import require, to_machine
 from schema.configs import samples_from_server, setting
 from schema.recipe import Recipe
 from schema.stages import chain

@@ -21,6 +21,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from console.faults import Fault, RecipeError
+from schema.recipe import Recipe, load_recipe
 from schema.text import read_with_bases
 from tests import place, stage_process
 from tests.waits import alive, run_command, start_command, until
@@ -109,6 +111,14 @@ def far_below_quadratic():
     started = time.process_time()
     yield
     assert time.process_time() - started < 5
+
+
+def read_recipe(path: object, overrides=(), check=()) -> tuple[Recipe | None, list[Fault]]:
+    """A recipe and no faults, or None and its faults."""
+    try:
+        return load_recipe(path, overrides, check), []
+    except RecipeError as error:
+        return None, error.faults
 
 
 def run_stage(

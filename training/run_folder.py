@@ -296,7 +296,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
             f" back, or move {path} away, or give this run its own folder (output_dir)"
         )
         return Fault(str(path / "recipe.yaml"), message)
-    wanted = _dependencies(fit.to_machine(recipe), stage)
+    wanted = _dependencies(to_machine(recipe), stage)
     trained = _saved_dependencies(saved_recipe, wanted, stage)
     wanted, trained = _by_batch(path, stage, flat(wanted), flat(trained))
     wanted = _with_defaults(wanted, trained)

@@ -28,8 +28,7 @@ from peft import get_peft_model
 from torch.utils.checkpoint import checkpoint
 
 from data import prompt
-from machine import fit
-from machine.launch import recipe_arguments
+from machine.launch import recipe_arguments, to_machine
 from schema import configs
 from schema.recipe import Recipe, load_recipe
 from stages import memory as memory_table
@@ -131,7 +130,7 @@ def measure(recipe: Recipe, arm: str) -> str:
     tokens = len(
         prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system))
     )
-    recipe = dataclasses.replace(fit.to_machine(recipe), grpo=recipe.grpo | {"use_vllm": False})
+    recipe = dataclasses.replace(to_machine(recipe), grpo=recipe.grpo | {"use_vllm": False})
     recipe = memory_table.variants(recipe)[arm.removeprefix("PPO, ")]
     parts = memory.estimate(recipe, tokens)
     if arm.startswith("PPO"):

@@ -18,8 +18,7 @@ import torch
 from peft import PeftModel, get_peft_model
 
 from data import prompt
-from machine import fit
-from machine.launch import recipe_arguments
+from machine.launch import device_line, recipe_arguments, to_machine
 from schema import configs
 from schema.recipe import Recipe, load_recipe
 from training.model import load_model, load_tokenizer
@@ -112,13 +111,13 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_intermixed_args()
     asked = load_recipe(options.recipe, options.overrides, check=())
-    recipe = fit.to_machine(asked)
+    recipe = to_machine(asked)
     tokenizer = load_tokenizer(recipe)
     model = policy_in(recipe, recipe.model.dtype, tokenizer)
     keep_base_exact(model)
     batch = batch_of(recipe, tokenizer, model)
     print(
-        f"{fit.device_line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of"
+        f"{device_line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of"
         f" {options.tokens} tokens"
     )
     resize(model, SIZES[-1])

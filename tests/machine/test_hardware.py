@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from console.faults import RecipeError
-from machine import fit, hardware
+from machine import hardware
+from machine.launch import device_line, to_machine
 from schema import configs
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
@@ -48,7 +49,7 @@ def test_a_gpu_that_torch_cannot_use_stops_the_run(a_gpu):
     with pytest.raises(
         RecipeError, match=r"needs driver 580 or newer, and this one is 570.86.15.*cuda-compat-13-0"
     ):
-        fit.to_machine(recipe())
+        to_machine(recipe())
     a_gpu.setattr(hardware, "cuda_of_driver", lambda: 13000)
     a_gpu.setenv("CUDA_VISIBLE_DEVICES", "7")
     with pytest.raises(RecipeError, match="CUDA_VISIBLE_DEVICES is 7"):
@@ -134,7 +135,7 @@ def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_check_bf16_tensor_supported", lambda device: True)
     assert torch.cuda.is_bf16_supported()
     assert not hardware.has_arithmetic("bfloat16")
-    assert fit.to_machine(recipe()).model.dtype == "float32"
+    assert to_machine(recipe()).model.dtype == "float32"
     assert configs.training_arguments(recipe(), "grpo")["bf16"] is False
 
 
@@ -164,11 +165,9 @@ def test_apple_s_gpu_is_used_where_it_is_asked_for(asked, there, found, monkeypa
     assert hardware.gpu() == found
     if asked and not there:
         with pytest.raises(RecipeError, match="torch finds no GPU of Apple's here"):
-            fit.to_machine(recipe())
+            to_machine(recipe())
     elif found:
-        assert fit.to_machine(recipe()).model.dtype == "float32" and hardware.has_arithmetic(
-            "float16"
-        )
+        assert to_machine(recipe()).model.dtype == "float32" and hardware.has_arithmetic("float16")
         given = configs.training_arguments(recipe(), "grpo")
         assert not given["use_cpu"] and not given["bf16"] and "fp16" not in given
         assert hardware.device().startswith("Apple's GPU (not tried yet")
@@ -194,14 +193,14 @@ def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
             torch.cuda, name, (lambda *_, name=name: asks[name]) if name in asks else opens
         )
     monkeypatch.setenv("LOCAL_RANK", "1")
-    line, here = fit.device_line(fit.to_machine(recipe()), "bfloat16"), memory.this_card()
+    line, here = device_line(to_machine(recipe()), "bfloat16"), memory.this_card()
     assert called == []
     assert line.startswith("A Card, 24 GiB; bfloat16; ") and here == 24
 
 
 def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    fitted = fit.to_machine(load_recipe("recipes/qwen-7b-qlora.yaml", check=()))
+    fitted = to_machine(load_recipe("recipes/qwen-7b-qlora.yaml", check=()))
     assert fitted.model.dtype == fitted.quantization["bnb_4bit_compute_dtype"] == "float32"
 
 
@@ -248,7 +247,7 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
 
 def test_the_first_line_names_what_runs(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    line = fit.device_line(recipe("model.dtype=float32"), "float32")
+    line = device_line(recipe("model.dtype=float32"), "float32")
     assert line.startswith("CPU (") and line.endswith("; float32; attention sdpa; 2 processes")
 
 

@@ -8,9 +8,9 @@ from ruamel.yaml import YAML
 
 from console.faults import RecipeError
 from schema.configs import without_place
-from schema.recipe import load_recipe, read_recipe
+from schema.recipe import load_recipe
 from schema.values import remote_trackers
-from tests.support import run_stage
+from tests.support import read_recipe, run_stage
 from tests.tables import cases, rows
 from training.run_folder import as_yaml
 
@@ -36,7 +36,7 @@ grpo:
 def load(folder: Path, text: str, *overrides: str, base: str = BASE):
     (folder / "base.yaml").write_text(base)
     (folder / "mine.yaml").write_text(text)
-    return read_recipe(folder / "mine.yaml", list(overrides), check=())
+    return read_recipe(folder / "mine.yaml", list(overrides))
 
 
 @cases(__file__, "the_recipes_own_keys_replace_the_bases")

@@ -145,7 +145,7 @@ def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch,
         "this machine: Triton needs a C compiler and "
     )
     with pytest.raises(SystemExit, match="2"):
-        check.main(load_recipe(words[0], words[1:], check=()), [], launch(None, None), None, None)
+        check.main(load_recipe(words[0], words[1:], check=()))
     assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
 
 

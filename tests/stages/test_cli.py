@@ -47,7 +47,6 @@ LONG = "a" * 300
         ("trust", [LONG]),
         ("check", [f"recipes/{LONG}.yaml"]),
         ("preflight", [f"recipes/{LONG}.yaml"]),
-        ("preflight", ["recipes/tiny-arithmetic.yaml", f"--accelerate={LONG}"]),
         (
             "evaluate",
             ["recipes/tiny-arithmetic.yaml", "evaluate.benchmarks=[arithmetic]", f"--model={LONG}"],

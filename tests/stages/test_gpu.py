@@ -131,10 +131,11 @@ def test_the_device_and_its_driver(tmp_path):
 
 ASKED = """
 import torch
-from machine import fit, hardware
+from machine import hardware
+from machine.launch import device_line, to_machine
 from schema.recipe import load_recipe
 recipe = load_recipe("recipes/smollm2-arithmetic.yaml", check=())
-fit.device_line(fit.to_machine(recipe), "bfloat16")
+device_line(to_machine(recipe), "bfloat16")
 print([each for each in range(torch.cuda.device_count()) if torch._C._cuda_hasPrimaryContext(each)])
 """
 

@@ -11,8 +11,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from evaluation.findings import model_findings
 from machine.launch import launch
-from schema.recipe import Recipe, load_recipe, read_recipe
-from tests.support import read_lines, run_stage
+from schema.recipe import Recipe, load_recipe
+from tests.support import read_lines, read_recipe, run_stage
 from tests.tables import cases
 from training.problem_sets import train_and_held_out
 from training.scoring import guarded_rewards

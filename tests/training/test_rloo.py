@@ -7,8 +7,17 @@ import pytest
 from trl import GRPOConfig, RLOOConfig
 
 from schema.configs import training_config
-from schema.recipe import load_recipe, read_recipe
-from tests.support import CHAIN, copied, has_lines, kill_when, read_lines, run_stage, same_weights
+from schema.recipe import load_recipe
+from tests.support import (
+    CHAIN,
+    copied,
+    has_lines,
+    kill_when,
+    read_lines,
+    read_recipe,
+    run_stage,
+    same_weights,
+)
 from viewer.runs import describe
 
 RECIPE = "recipes/tiny-rloo.yaml"
