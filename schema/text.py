@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML, YAMLError, events
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from console.faults import Fault, Place, RecipeError, item, nearest_or_all
 from schema.values import MAY_BE_NOTHING
@@ -102,10 +104,12 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
     Raises:
         Unreadable: the text is not YAML, or uses more of YAML than a recipe may.
     """
+    yaml = YAML(typ="safe", pure=True)
+    yaml.allow_duplicate_keys = True  # schema/recipe.py reports all of them, not only the first
+    yaml.Composer = PlainComposer
     try:
-        _require_plain(text)
-        yaml = YAML(typ="safe", pure=True)
-        yaml.allow_duplicate_keys = True  # schema/recipe.py reports all of them, not only the first
+        if re.search("(?m)^%", text):
+            raise Unreadable("a recipe is one YAML document, without directives", 1)
         root = yaml.compose(text)
         value = None if root is None else yaml.constructor.construct_document(root)
         str(value)  # fails for a number with more digits than Python writes
@@ -115,7 +119,6 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
         raise _syntax_error(error, text) from None
     except ValueError as error:  # a number or a date that Python cannot hold
         raise Unreadable(f"not valid YAML: {error}") from None
-    _require_plain_values(value)
     return value, [] if root is None else _keys(root, (), yaml.constructor.construct_document)
 
 
@@ -126,33 +129,56 @@ def _syntax_error(error: YAMLError, text: str) -> Unreadable:
     problem = getattr(error, "problem", None) or str(error)
     if mark and line < len(lines) and "\t" in lines[line]:
         problem = "a tab; YAML is indented with spaces"
+    if "another document" in problem:
+        problem = "a recipe is one YAML document"
     if problem.startswith(("expected <block end>", "mapping values")):
         problem += INDENTATION
     return Unreadable(f"not valid YAML: {problem}", line + 1)
 
 
-def _require_plain_values(value: Any):
-    if isinstance(value, int) and abs(value) > 1e300:
-        raise Unreadable("not valid YAML: a number of hundreds of digits")
-    if isinstance(value, dict):
-        value = list(value.values())
-    for entry in value if isinstance(value, list) else []:
-        _require_plain_values(entry)
+class PlainComposer(Composer):
+    """Composes the tree of a YAML text, and refuses what a recipe may not use."""
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node:
+        is_key = isinstance(parent, MappingNode) and index is None
+        _require_plain(self.parser.peek_event(), is_key, self.depth)
+        return super().compose_node(parent, index)
 
 
-def _keys(node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
+def _require_plain(event: events.NodeEvent, is_key: bool, depth: int):
+    """Refuse what a recipe may not use of YAML.
+
+    Raises:
+        Unreadable: names it.
+    """
+    line = event.start_mark.line + 1
+    value = getattr(event, "value", None)
+    if isinstance(event, events.AliasEvent) or event.anchor or value == "<<":
+        message = "an alias, an anchor or a merge (*, &, <<): write the value out"
+        raise Unreadable(f"{message}, since people read recipes", line)
+    if event.tag:
+        raise Unreadable(f"a tag ({event.tag}): a recipe has plain values only", line)
+    if value is None and is_key:
+        raise Unreadable("a key that is itself a list or a mapping", line)
+    if value is None and depth >= DEEPEST:
+        raise Unreadable(f"more than {DEEPEST} levels deep", line)
+    if re.search("[\ud800-\udfff]", value or ""):
+        raise Unreadable(r"half of a character (\ud800 to \udfff): write all of it", line)
+
+
+def _keys(node: Node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
     """The keys below a YAML node and their lines, see `read`. An item that stands in a list twice
     counts once."""
     lines = []
-    if node.id == "sequence":
-        items: dict[tuple, Any] = {}
+    if isinstance(node, SequenceNode):
+        items: dict[tuple, Node] = {}
         for child in node.value:
             items.setdefault(item(construct(child)), child)
         for key, child in items.items():
             keys = (*above, key)
             lines.append((keys, child.start_mark.line + 1))
             lines += _keys(child, keys, construct)
-    elif node.id == "mapping":
+    elif isinstance(node, MappingNode):
         for key, child in node.value:
             keys = (*above, key.value)
             line = key.start_mark.line + 1
@@ -162,47 +188,6 @@ def _keys(node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
             lines.append((keys, line))
             lines += _keys(child, keys, construct)
     return lines
-
-
-def _require_plain(text: str):
-    """Refuse what a recipe may not use of YAML.
-
-    Raises:
-        Unreadable: names the first such construct.
-    """
-    documents = 0
-    # Whether the next node of an open level is a key; None for a list.
-    expects_key: list[bool | None] = []
-    for event in YAML(typ="safe", pure=True).parse(text):
-        line = event.start_mark.line + 1
-        if isinstance(event, events.DocumentStartEvent):
-            documents += 1
-            if documents > 1 or event.version or event.tags:
-                raise Unreadable("a recipe is one YAML document, without directives", line)
-        _require_plain_event(event, line)
-        begins = isinstance(event, events.MappingStartEvent | events.SequenceStartEvent)
-        if isinstance(event, events.NodeEvent) and expects_key and expects_key[-1] is not None:
-            if begins and expects_key[-1]:
-                raise Unreadable("a key that is itself a list or a mapping", line)
-            expects_key[-1] = not expects_key[-1]
-        if begins:
-            expects_key.append(True if isinstance(event, events.MappingStartEvent) else None)
-            if len(expects_key) > DEEPEST:
-                raise Unreadable(f"more than {DEEPEST} levels deep", line)
-        elif isinstance(event, events.MappingEndEvent | events.SequenceEndEvent):
-            expects_key.pop()
-
-
-def _require_plain_event(event: events.Event, line: int):
-    value = getattr(event, "value", None)
-    if re.search("[\ud800-\udfff]", value or ""):
-        raise Unreadable(r"half of a character (\ud800 to \udfff): write all of it", line)
-    anchor = getattr(event, "anchor", None)
-    if isinstance(event, events.AliasEvent) or anchor or value == "<<":
-        message = "an alias, an anchor or a merge (*, &, <<): write the value out"
-        raise Unreadable(f"{message}, since people read recipes", line)
-    if isinstance(event, events.NodeEvent) and getattr(event, "tag", None):
-        raise Unreadable(f"a tag ({event.tag}): a recipe has plain values only", line)
 
 
 class Text(NamedTuple):
@@ -270,10 +255,6 @@ def _without_base(text: Text, paths: list[Path]) -> tuple[Text, Path]:
         refusal = "write it first, since the base is read first"
     elif not isinstance(name, str) or not re.fullmatch(NAME, name):
         refusal = f"expected a file of this folder, such as tiny-arithmetic.yaml, got {name!r:.80}"
-    elif base_path in paths:
-        circle = [*paths[paths.index(base_path) :], base_path]
-        names = " → ".join(file.name for file in circle)
-        refusal = f"a circle, {names}: one of them must stand alone"
     elif Path(os.path.realpath(base_path)).parent != Path(os.path.realpath(path.parent)):
         refusal = f"{base_path} leads out of its folder: copy the file"
     elif not base_path.exists():
@@ -292,37 +273,24 @@ def _without_base(text: Text, paths: list[Path]) -> tuple[Text, Path]:
 def _on_base(base: Text, text: Text) -> Text:
     """A text whose values replace its base's values."""
     inherited = {key: value for key, value in base.values.items() if key not in NOT_INHERITED}
-    replaced = {(key,) for key in NOT_INHERITED}
-    removed: set[tuple] = set()
-    values = _merged(inherited, text.values, (), replaced, removed)
-    places = {}
-    for keys, place in base.places.items():
-        if not any(keys[:depth] in replaced for depth in range(1, len(keys) + 1)):
-            places[keys] = place
-    places |= {keys: place for keys, place in text.places.items() if keys not in removed}
+    values = _merged(inherited, text.values, ())
+    places = base.places | text.places
     return Text(values, places, text.faults + base.faults, text.files + base.files)
 
 
-def _merged(
-    base: dict, values: dict, above: tuple, replaced: set[tuple], removed: set[tuple]
-) -> dict:
+def _merged(base: dict, values: dict, above: tuple) -> dict:
     """The values of a mapping, together with those of its base that they do not replace.
 
     Args:
         above: the keys above the mapping.
-        replaced: collects the keys that no longer stand where the base has them.
-        removed: collects the keys that no longer stand where the recipe has them.
     """
     merged = dict(base)
     for key, value in values.items():
-        keys = (*above, key)
-        merges = len(keys) == 1 or (len(keys) == 2 and keys[0] == "rewards")
-        if merges and isinstance(value, dict) and isinstance(base.get(key), dict):
-            merged[key] = _merged(base[key], value, keys, replaced, removed)
-            continue
-        replaced.add(keys)
-        merged[key] = value
-        if value is None and key in base and not (above and key in MAY_BE_NOTHING):
-            removed.add(keys)
+        is_section = not above or above == ("rewards",)
+        if is_section and isinstance(value, dict) and isinstance(base.get(key), dict):
+            merged[key] = _merged(base[key], value, (*above, key))
+        elif value is None and key in base and not (above and key in MAY_BE_NOTHING):
             del merged[key]
+        else:
+            merged[key] = value
     return merged

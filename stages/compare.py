@@ -8,11 +8,10 @@ recipe's seeds' folder.
 import glob
 from pathlib import Path
 
-from console.faults import RecipeError
 from console.terminal import say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole
-from training.writing import link_inside
+from training.writing import require_no_link
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
 
@@ -25,9 +24,7 @@ def main(runs: list[str]):
     for pattern in runs:
         folders += sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207 - Path.glob takes no absolute pattern
     arms = compare_runs.read_arms(folders)
-    fault = link_inside(FOLDER)
-    if fault:
-        raise RecipeError([fault])
+    require_no_link(FOLDER)
     text = "\n".join(compare_runs.table(arms))
     FOLDER.mkdir(parents=True, exist_ok=True)
     report = FOLDER / "report.md"

@@ -4,36 +4,27 @@ also rewards them.
 Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each
 line; a killed evaluation resumes at the batch it was working on. `summary.json` and `report.md` are
 made from those files alone. Libraries that take seconds to import are imported once the problems
-are read; torch only if an answer is missing, or something has changed since all answers were
-written.
+are read.
 """
 
-import inspect
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, make_line, say, say_markdown, say_panel
-from machine.launch import device_line, require, to_machine
-from runs.folder import hash_of, weights_hash
-from schema.names import samplings, tools_of
+from schema.names import samplings
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
-from stages.cli import quiet_libraries, run
-from training.checkpoints import write_whole
+from stages.cli import begin, run
 from training.problem_sets import load_benchmarks, share_held_out, train_and_held_out
-from training.run_folder import PACKAGES
-from training.tiny_models import built_model
-from training.writing import link_inside, lock
+from training.writing import lock, require_no_link
 
 if TYPE_CHECKING:
     from evaluation.answers import Contestant
 
 HELD_OUT = "held-out"
-CHECKED = "checked.txt"  # the `state` with which the answers were complete
 
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
@@ -43,13 +34,9 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         message = "no evaluate.benchmarks to evaluate on"
         raise RecipeError([Fault(recipe.place("evaluate"), message)])
     say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
-    dtype = recipe.model.dtype
-    recipe = to_machine(recipe)
-    require(recipe, ("evaluate",))
+    recipe = begin("evaluate", recipe, ("evaluate",))
     root = recipe.stage_dir("eval")
-    fault = link_inside(root)
-    if fault:
-        raise RecipeError([fault])
+    require_no_link(root)
     if model:
         root = root / "models"
     with_control = recipe.evaluate.control and not held_out and not model
@@ -64,13 +51,14 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         sampling = samplings(recipe)
 
     from evaluation import report
+    from evaluation.engines import shared
 
     for benchmark in problems:
         lock(root / benchmark)
     contestants = _contestants(recipe, model, train if with_control else [])
-    if not all(is_checked(root / name, contestants, rows) for name, rows in problems.items()):
-        say(f"evaluate: {device_line(recipe, dtype)}")
-        complete_all(contestants, root, problems, sampling)
+    # One engine answers for all contestants that can share it.
+    for _, group in groupby(contestants, key=lambda model: shared(model.recipe, model.trained)):
+        complete(list(group), root, problems, sampling)
     labels = [contestant.label for contestant in contestants]
     for benchmark in problems:
         say()
@@ -116,60 +104,17 @@ def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list
         say_panel(recipe.name, lines)
 
 
-def is_checked(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> bool:
-    """Whether a folder's answers were complete, and nothing has changed since."""
-    file = folder / CHECKED
-    return file.is_file() and file.read_bytes() == state(folder, contestants, rows).encode()
-
-
-def state(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> str:
-    """A hash of the answers in a folder and of everything that they depend on: recipe, problems,
-    models and their tokenizers, tools, packages, this code. It needs no library."""
-    files = [*Path(__file__).parents[1].glob("*/*.py")]
-    files += [folder / f"{contestant.label}.jsonl" for contestant in contestants]
-    for contestant in contestants:
-        model, seed = contestant.recipe.model, contestant.recipe.seed
-        base = built_model(model.build, seed) if model.build else Path(model.name_or_path)
-        files += base.glob("*")
-        files += map(inspect.getsourcefile, tools_of(contestant.recipe).values())
-    stats = {str(file): Path(file).stat() for file in files if Path(file).is_file()}
-    facts = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in sorted(stats.items())]
-    facts += [contestant.trained and weights_hash(contestant.trained) for contestant in contestants]
-    return hash_of([repr(contestants), repr(rows), *facts, *map(version, PACKAGES)])
-
-
-def complete_all(
-    contestants: "list[Contestant]",
-    root: Path,
-    problems: dict[str, list[dict]],
-    sampling: dict[str, Sampling],
-):
-    """Write the answers that are missing, with one engine for the contestants that can share it,
-    and then the mark by which the next evaluation sees that none is missing.
-
-    Args:
-        sampling: how the answers to a benchmark are sampled, by its name.
-    """
-    quiet_libraries()
-
-    from evaluation.engines import shared
-
-    def engine_key(contestant: "Contestant"):
-        return shared(contestant.recipe, contestant.trained)
-
-    for _, group in groupby(contestants, key=engine_key):
-        complete(list(group), root, problems, sampling)
-    for name, rows in problems.items():
-        write_whole(root / name / CHECKED, state(root / name, contestants, rows))
-
-
 def complete(
     contestants: "list[Contestant]",
     root: Path,
     problems: dict[str, list[dict]],
     sampling: dict[str, Sampling],
 ):
-    """Write the missing answers of contestants that share one engine."""
+    """Write the missing answers of contestants that share one engine.
+
+    Args:
+        sampling: how the answers to a benchmark are sampled, by its name.
+    """
     from evaluation.answers import Answers
     from evaluation.engines import engine
     from training.model import load_tokenizer

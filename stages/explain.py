@@ -14,7 +14,7 @@ from runs.folder import completion_files, find_runs
 from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.run_folder import recipe_of
-from training.writing import link_inside
+from training.writing import require_no_link
 from viewer import groups
 
 FOLDER = "explain"
@@ -29,9 +29,7 @@ def main(run: list[str], step: str | None, row: str):
                 [f"{name}={number}: expected a whole number, as `make view` shows it"]
             )
     path = find_runs(run)[0]
-    fault = link_inside(path)
-    if fault:
-        raise RecipeError([fault])
+    require_no_link(path)
     try:
         if step is None:
             raise ValueError("name a step, STEP=…, and a completion of it, ROW=…")

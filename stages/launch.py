@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import psutil
 
@@ -75,29 +74,18 @@ def _complete(options: argparse.Namespace):
     """Set the options that accelerate leaves to its user.
 
     Raises:
-        ValueError: the processes cannot be shared among the machines, or the machines could not
-            meet.
+        ValueError: the machines cannot share the processes, or have too few GPUs.
     """
     from accelerate.commands.config import config_args
 
     file = None
-    default_file = Path(config_args.default_config_file)
-    if options.config_file or (default_file.is_file() and not options.cpu):
+    if options.config_file:
         file = config_args.load_config_from_file(options.config_file)
-
-    def setting(name: str, default):
-        """An option of the command line, else of accelerate's file, else the default."""
-        for source in (options, file):
-            value = getattr(source, name, None)
-            if value is not None:
-                return value
-        return default
-
-    machines = setting("num_machines", 1)
+    machines = options.num_machines or getattr(file, "num_machines", 1)
     launched = {
-        "num_processes": setting("num_processes", 1),
+        "num_processes": options.num_processes or getattr(file, "num_processes", 1),
         "num_machines": machines,
-        "use_cpu": options.cpu or setting("use_cpu", False),
+        "use_cpu": options.cpu or getattr(file, "use_cpu", False),
         "asked": options.num_processes is not None,
     }
     # accelerate prefers these options to its file's type.
@@ -107,25 +95,11 @@ def _complete(options: argparse.Namespace):
     message = wrong_count(launched)
     if message:
         raise ValueError(message)
-    if machines == 1:
-        # 0 takes any free port, because another launch may run on this machine.
-        options.main_process_port = setting("main_process_port", 0)
-        return
-    _require_meeting(machines, setting("main_process_ip", None), int(setting("machine_rank", 0)))
-    # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
-    options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
-
-
-def _require_meeting(machines: int, address: str | None, rank: int):
-    """Refuse a launch on several machines that lacks the first one's address or a valid rank."""
-    if address is None:
-        raise ValueError(
-            f"--num_machines {machines}, but no --main_process_ip, the address of the first of them"
-        )
-    if not 0 <= rank < machines:
-        raise ValueError(
-            f"--machine_rank {rank}: the ranks of {machines} machines are 0 to {machines - 1}"
-        )
+    if machines > 1:
+        # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
+        options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
+    elif options.main_process_port is None and getattr(file, "main_process_port", None) is None:
+        options.main_process_port = 0  # any free port: another launch may run on this machine
 
 
 def _report_failure(error) -> int:

@@ -18,7 +18,7 @@ from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.model import load_model, load_tokenizer
 from training.run_folder import find_run
-from training.writing import link_inside
+from training.writing import require_no_link
 
 
 def main(recipe: Recipe):
@@ -38,9 +38,7 @@ def main(recipe: Recipe):
     if isinstance(model, PeftModel):
         model = model.merge_and_unload()
     partial = merged.with_name("merged.partial")
-    fault = link_inside(partial)
-    if fault:
-        raise RecipeError([fault])
+    require_no_link(partial)
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     write_whole(partial / "README.md", model_card(read_run(trained), "merged"))

@@ -7,9 +7,8 @@ only for half an hour.
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
-from machine.launch import device_line, require, to_machine
 from schema.recipe import Recipe
-from stages.cli import quiet_libraries, run
+from stages.cli import begin, run
 from training.problem_sets import load_train
 from training.run_folder import find_run
 from training.writing import lock
@@ -25,13 +24,11 @@ def main(recipe: Recipe, if_needed: bool = False):
             "it has no `data.own_solutions`: its warm start learns from the data's worked solutions"
         )
         raise RecipeError([Fault(recipe.place("data"), message)])
-    dtype = recipe.model.dtype
-    recipe = to_machine(recipe)
     sft = find_run(recipe, "sft")
     if sft.finished:
         say(f"own solutions: the warm start is finished already, in {sft.path}")
         return
-    require(recipe, ("sft", "evaluate"))
+    recipe = begin("own solutions", recipe, ("sft", "evaluate"))
 
     from evaluation import own_solutions
     from evaluation.engines import engine
@@ -39,8 +36,6 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     folder = recipe.stage_dir(own_solutions.FOLDER)
     lock(folder)
-    say(f"own solutions: {device_line(recipe, dtype)}")
-    quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     answers = own_solutions.sampled_answers(recipe, tokenizer, rows)

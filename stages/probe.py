@@ -11,11 +11,10 @@ from console.faults import RecipeError
 from console.terminal import make_command, make_line, say, say_markdown
 from evaluation import probe
 from evaluation.engines import engine
-from machine.launch import device_line, require, to_machine
 from schema.configs import setting
 from schema.recipe import Recipe
 from schema.stages import finished
-from stages.cli import quiet_libraries, run
+from stages.cli import begin, run
 from training.model import load_tokenizer
 from training.problem_sets import load_train
 from training.run_folder import PASS_RATES
@@ -27,16 +26,12 @@ PROBLEMS = 512
 def main(recipe: Recipe, problems: int | None = None, samples: int | None = None):
     """Measure how often the policy that GRPO starts from solves each training problem, sampled as
     GRPO will."""
-    dtype = recipe.model.dtype
-    recipe = to_machine(recipe)
-    require(recipe, ("evaluate",))
+    recipe = begin("probe", recipe, ("evaluate",))
     folder = recipe.stage_dir("probe")
     group_size = setting(recipe, "grpo", "num_generations")
     lock(folder)
     policy = probe.starting_policy(recipe)
     label = "sft" if policy.trained else "base"
-    say(f"probe: {device_line(recipe, dtype)}")
-    quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     ids = probe.draw_order(recipe, tokenizer, rows)

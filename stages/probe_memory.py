@@ -15,10 +15,9 @@ import torch
 from console.faults import OUT_OF_MEMORY, RunStopped
 from console.terminal import make_command, say
 from data import prompt
-from machine.launch import device_line, require, to_machine
 from schema import configs
 from schema.recipe import Recipe, require_values
-from stages.cli import quiet_libraries, run
+from stages.cli import begin, run
 from training import memory
 from training.model import load_tokenizer
 from training.problem_sets import load_train
@@ -28,11 +27,7 @@ from training.trainer import grpo_trainer
 
 def main(recipe: Recipe):
     """Try a recipe's largest step, for real, and say how much memory it took."""
-    dtype = recipe.model.dtype
-    recipe = to_machine(recipe)
-    require(recipe, ("grpo",))
-    say(f"probe: {device_line(recipe, dtype)}")
-    quiet_libraries()
+    recipe = begin("probe", recipe, ("grpo",))
     began = time.monotonic()
     require_values(recipe, "grpo")
     with tempfile.TemporaryDirectory() as folder:

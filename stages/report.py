@@ -13,7 +13,7 @@ from evaluation import run_pages
 from evaluation.report import write
 from runs.folder import LABELS
 from stages.cli import run
-from training.writing import link_inside
+from training.writing import require_no_link
 
 
 def main(files: list[Path]):
@@ -49,9 +49,7 @@ def _folder_of(answers: list[Path], files: list[Path]) -> Path:
             f" FILE=folder{_list_folders()}"
         )
     [folder] = folders
-    fault = link_inside(folder)
-    if fault:
-        raise ValueError(str(fault))
+    require_no_link(folder)
     return folder
 
 

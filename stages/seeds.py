@@ -15,7 +15,7 @@ from schema.recipe import Recipe
 from schema.values import RULES
 from stages.cli import run
 from training.checkpoints import write_whole
-from training.writing import link_inside
+from training.writing import require_no_link
 
 
 def main(recipe: Recipe, seeds: list[str], check: bool = False):
@@ -25,9 +25,7 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
     if check:
         _check_recipe(recipe)
         return
-    fault = link_inside(Path(recipe.output_dir))
-    if fault:
-        raise RecipeError([fault])
+    require_no_link(Path(recipe.output_dir))
     accuracies = {}
     sizes = set()
     for seed in numbers:

@@ -39,9 +39,7 @@ def lock(path: Path):
     """
     if path.resolve() in _locks:
         return
-    fault = link_inside(path)
-    if fault:
-        raise RecipeError([fault])
+    require_no_link(path)
     created = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -83,6 +81,17 @@ def remove_unused():
                 shutil.rmtree(folder)
                 for parent in parents:
                     parent.rmdir()
+
+
+def require_no_link(path: Path):
+    """Refuse to write into a folder that holds what `link_inside` finds.
+
+    Raises:
+        RecipeError: names it.
+    """
+    fault = link_inside(path)
+    if fault:
+        raise RecipeError([fault])
 
 
 def link_inside(path: Path) -> Fault | None:

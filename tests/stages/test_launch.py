@@ -36,23 +36,6 @@ def test_launches_of_one_machine_take_any_free_port():
     assert completed(*FILE, "--main_process_port", "29400").main_process_port == 29400
 
 
-def test_accelerates_own_file_is_read_where_none_is_named(monkeypatch, tmp_path):
-    from accelerate.commands.config import config_args
-
-    monkeypatch.setattr(config_args, "default_config_file", str(tmp_path / "default.yaml"))
-    assert completed().main_process_port == 0
-    lines = [
-        "distributed_type: MULTI_GPU",
-        "num_machines: 2",
-        "machine_rank: 2",
-        "num_processes: 4",
-        "use_cpu: true",
-    ]
-    (tmp_path / "default.yaml").write_text("\n".join([*lines, "main_process_ip: 192.0.2.1"]))
-    with pytest.raises(ValueError, match="machine_rank 2: the ranks of 2 machines are 0 to 1"):
-        completed()
-
-
 @pytest.mark.parametrize("file", ["zero2", "zero3"])
 def test_deepspeed_meets_as_the_others_do(file, monkeypatch):
     """accelerate's default for several machines is DeepSpeed's launcher, which logs in on each of
@@ -73,11 +56,6 @@ def test_deepspeed_meets_as_the_others_do(file, monkeypatch):
     ("words", "said"),
     [
         ([*FILE, *TWO[:3], "3"], "PROCESSES=3: 2 machines cannot share so many"),
-        ([*FILE, *TWO], "no --main_process_ip"),
-        (
-            [*FILE, *TWO, *FIRST, "--machine_rank", "2"],
-            "--machine_rank 2: the ranks of 2 machines are 0 to 1",
-        ),
         (DDP, "this machine has 2: PROCESSES=2"),
         (
             ["--config_file", "accelerate_configs/single.yaml", *TWO, *FIRST],
