@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 from functools import cache
@@ -24,7 +23,6 @@ INSTRUCTIONS = {
     "bfloat16": ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16"),
     "float16": ("avx512_fp16", "amx_fp16", "fp16_arith"),
 }
-UNKNOWN = "of unknown version"
 CUDA = 13  # what torch is built for (cuda-toolkit in requirements.lock)
 DRIVER = 580  # the first driver that has it
 # transformers' choice where a model supports it; load_model says so where it does not
@@ -34,29 +32,16 @@ ATTENTION = "sdpa"
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
 SMALL = 10_000_000  # parameters of a model that one thread computes as fast as several
 
-CARDS = {
-    "T4": 15,
-    "L4": 24,
-    "A10G": 24,
-    "RTX4090": 24,
-    "L40S": 48,
-    "A100": 80,
-    "H100": 80,
-    "H200": 141,
-}  # GiB
+# GiB
+CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48}
+CARDS |= {"A100": 80, "H100": 80, "H200": 141}
 
 
-def gpu() -> str | None:
-    """torch's name of the kind of GPU that is used, or None. Apple's is used where somebody asks
-    accelerate for it: no run has been tried on one."""
+def has_gpu() -> bool:
+    """Whether torch computes on a GPU. Apple's has never been tried and is not used."""
     import torch
 
-    if torch.cuda.is_available():
-        return "cuda"
-    wants_apples = os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps"
-    if wants_apples and torch.backends.mps.is_available():
-        return "mps"
-    return None
+    return torch.cuda.is_available()
 
 
 @cache
@@ -67,10 +52,8 @@ def has_arithmetic(dtype: str) -> bool:
         return True
     import torch
 
-    if gpu() and dtype == "float16":
-        return True
-    if gpu():
-        return gpu() == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    if has_gpu():
+        return dtype == "float16" or torch.cuda.is_bf16_supported(including_emulation=False)
     if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in WITHOUT:
         return False
     capabilities = torch.cpu.get_capabilities()
@@ -86,8 +69,6 @@ def device() -> str:
         # the first GPU.
         card = torch.cuda.get_device_properties()
         return f"{card.name}, {card.total_memory / 2**30:.0f} GiB"
-    if gpu() == "mps":
-        return "Apple's GPU (not tried yet: compare with a run without ACCELERATE_TORCH_DEVICE)"
     return f"CPU ({cpu_name()})"
 
 
@@ -105,7 +86,7 @@ def choose_threads(parameters: int):
     """
     import torch
 
-    if parameters < SMALL and not gpu() and "OMP_NUM_THREADS" not in os.environ:
+    if parameters < SMALL and not has_gpu() and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
 
 
@@ -119,7 +100,7 @@ def keep_threads(threads_before: object) -> str:
 
     threads = torch.get_num_threads()
     has_number = type(threads_before) is int and threads_before >= 1
-    if gpu() or not has_number or threads_before == threads:
+    if has_gpu() or not has_number or threads_before == threads:
         return ""
     if "OMP_NUM_THREADS" in os.environ:
         return (
@@ -143,20 +124,12 @@ def refuse_unusable_gpu():
     old, or this build of torch is for CPUs.
 
     Raises:
-        RecipeError: names the driver and the ways out; or Apple's GPU was asked for, and there is
-            none.
+        RecipeError: names the driver and the ways out.
     """
-    wants_apples = os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps"
-    if not gpus_to_use() and not wants_apples:
+    if not gpus_to_use() or has_gpu():
         return
     import torch
 
-    if wants_apples and not torch.backends.mps.is_available():
-        raise RecipeError(
-            ["ACCELERATE_TORCH_DEVICE=mps: torch finds no GPU of Apple's here: unset it"]
-        )
-    if wants_apples or torch.cuda.is_available():
-        return
     if torch.version.cuda is None:
         build = f"torch {torch.__version__} is a build for CPUs"
         raise RecipeError([_unusable(f"{build}: remove .venv, and make setup without TORCH=cpu")])
@@ -260,22 +233,23 @@ def wrong_count(launched: dict) -> str | None:
             f"PROCESSES={processes}: {machines} machines cannot share so many; count all machines'"
             " processes"
         )
+    if launched.get("use_cpu") or processes == 1:
+        return None
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = len(nvidia_gpus())
     subject = "this machine has"
-    if gpus and visible is not None:
-        gpus = len(visible.split(","))
-        subject = f"CUDA_VISIBLE_DEVICES={visible} leaves"
-    processes_of_machine = processes // machines
-    cannot_count = Path("/dev/dxg").exists() and not gpus  # in WSL, GPUs have no devices
-    enough = gpus >= processes_of_machine or cannot_count
-    if launched.get("use_cpu") or processes == 1 or enough:
-        return None
     if visible in ("", "-1"):
         if launched.get("asked"):
             return None
         gpus = 0
         subject = f"CUDA_VISIBLE_DEVICES={visible} leaves"
+    elif visible is not None and gpus:
+        gpus = len(visible.split(","))
+        subject = f"CUDA_VISIBLE_DEVICES={visible} leaves"
+    processes_of_machine = processes // machines
+    cannot_count = Path("/dev/dxg").exists() and not gpus  # in WSL, GPUs have no devices
+    if gpus >= processes_of_machine or cannot_count:
+        return None
     remedy = "leave ACCELERATE out, or take ACCELERATE=cpu2 to try two"
     if gpus:
         remedy = f"PROCESSES={gpus * machines}"
@@ -299,15 +273,7 @@ def driver() -> str:
     file = Path("/proc/driver/nvidia/version")
     text = file.read_text() if file.is_file() else ""
     version = re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", text)
-    if version:
-        return version[1]
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    # There may be no such program, or one that hangs.
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-        versions = answer.stdout.split()
-        return versions[0] if versions else UNKNOWN
-    return UNKNOWN
+    return version[1] if version else "of unknown version"
 
 
 def card_named(text: str) -> float:

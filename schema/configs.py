@@ -204,7 +204,7 @@ def training_config(recipe: Recipe, section: str):
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
     """The arguments that differ from the library's defaults: those that depend on this machine, and
     those that we or the recipe set."""
-    has_gpu = hardware.gpu() is not None
+    has_gpu = hardware.has_gpu()
     launched_in = os.environ.get("ACCELERATE_MIXED_PRECISION")
     if launched_in == "bf16" and not hardware.has_arithmetic("bfloat16"):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16` below

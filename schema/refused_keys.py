@@ -149,9 +149,6 @@ GONE = _by_name(
         "set grpo.epsilon": "epsilon_low",
         "set grpo.num_generations": "group_size",
         "set CUDA_VISIBLE_DEVICES=-1 to run on the CPU": "no_cuda",
-        "set ACCELERATE_TORCH_DEVICE=mps in the environment to run on Apple's GPU": (
-            "use_mps_device"
-        ),
         "set sft.train_sampling_strategy": "group_by_length",
         "a run is never overwritten: delete its folder": "overwrite_output_dir",
         "a run writes its logs into its own folder": "logging_dir",

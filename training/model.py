@@ -342,6 +342,6 @@ def load_for_answers(
 ) -> PreTrainedModel:
     """Load a model as `load_model` does, on the GPU if the machine has one, in evaluation mode."""
     model = load_model(recipe, tokenizer, trained).eval()
-    if getattr(model, "is_quantized", False) or hardware.gpu() is None:
+    if getattr(model, "is_quantized", False) or not hardware.has_gpu():
         return model  # a quantised model is on the GPU already
-    return model.to(hardware.gpu())
+    return model.to("cuda")

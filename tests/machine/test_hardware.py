@@ -154,29 +154,6 @@ def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
         monkeypatch.delenv(sharded)
 
 
-@pytest.mark.parametrize(
-    ("asked", "there", "found"),
-    [(None, True, None), ("mps", True, "mps"), ("mps", False, None), ("cpu", True, None)],
-)
-def test_apple_s_gpu_is_used_where_it_is_asked_for(asked, there, found, monkeypatch):
-    """No run has been tried on one: what is shown is who is asked, not that it learns."""
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: there)
-    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", asked) if asked else None
-    assert hardware.gpu() == found
-    if asked and not there:
-        with pytest.raises(RecipeError, match="torch finds no GPU of Apple's here"):
-            to_machine(recipe())
-    elif found:
-        assert to_machine(recipe()).model.dtype == "float32" and hardware.has_arithmetic("float16")
-        given = configs.training_arguments(recipe(), "grpo")
-        assert not given["use_cpu"] and not given["bf16"] and "fp16" not in given
-        assert hardware.device().startswith("Apple's GPU (not tried yet")
-    else:
-        assert configs.training_arguments(recipe(), "grpo")[
-            "use_cpu"
-        ] and hardware.device().startswith("CPU")
-
-
 def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
     """A process of a launch asks before it has a GPU of its own, and would open one on the
     first."""
