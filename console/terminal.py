@@ -57,38 +57,9 @@ def say_markdown(text: str):
         from rich.console import Console
         from rich.markdown import Markdown
 
-        console = Console()
-        tables = re.compile(r"(?m)(^\|.*\n?)+")
-        fitted = tables.sub(lambda table: _turned(table[0], console.width), clean(text))
-        console.print(Markdown(fitted))
+        Console().print(Markdown(clean(text)))
     else:
         say(text)
-
-
-def _turned(table: str, width: int) -> str:
-    """A table that is wider than a terminal, and has more columns than rows, with its columns as
-    rows."""
-    lines = table.splitlines()
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in [lines[0], *lines[2:]]]
-    if max(map(len, lines)) <= width or len(rows) >= len(rows[0]):
-        return table
-    columns = ["|".join(["", *cells, ""]) for cells in zip(*rows, strict=True)]
-    columns.insert(1, "| --- |" + " ---: |" * (len(rows) - 1))
-    return "\n".join(columns) + "\n"
-
-
-def say_panel(title: str, lines: list[str]):
-    """Print what a person should not miss: in a box where one looks on, as plain lines in a file or
-    a pipe. Commands stand outside, where they can be pasted."""
-    if sys.stdout.isatty() and is_main_process():
-        from rich.console import Console
-        from rich.panel import Panel
-        from rich.text import Text
-
-        panel = Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False)
-        Console().print(panel)
-    else:
-        say("\n".join(lines))
 
 
 # In Markdown, what others wrote is one of these ---------------------------------------------------

@@ -10,9 +10,12 @@ from schema.sections import Recipe
 
 LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # with their colours
 
-# Rewards that pay for the answer, and rewards that pay for its form.
+# Rewards that pay for the answer, and rewards that pay for its form. Any other reward, such as one
+# of the user's own, may pay for either, so advice that depends on it is not given.
 TRUTH = ("correct_answer", "partial_credit", "brevity")
 FORM = ("format_tags", "tag_count", "language_consistency")
+# Rewards that may pay for a text without tags.
+WITHOUT_TAGS = ("tag_count", "language_consistency", names.LEARNED)
 
 FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
 
@@ -48,10 +51,15 @@ def _policy_advice(recipe: Recipe) -> Complaints:
 def _form_advice(recipe: Recipe) -> Complaints:
     weights = recipe.weights
     form = sum(weight for name, weight in weights.items() if name in FORM)
-    truth = sum(weight for name, weight in weights.items() if name not in FORM)
-    if form >= truth:
+    truth = sum(weight for name, weight in weights.items() if name in TRUTH)
+    if form >= truth and not _unclassified(recipe):
         message = "the policy learns what pays more; give form a quarter of the answer's weight"
         yield ("rewards",), f"form is paid {form:g} and a right answer {truth:g}: {message}"
+
+
+def _unclassified(recipe: Recipe) -> set[str]:
+    """The rewards of which it is not known what they pay for. The reward model is none of them."""
+    return set(recipe.rewards) - {*TRUTH, *FORM, names.LEARNED}
 
 
 def _validation_advice(recipe: Recipe) -> Complaints:
@@ -74,7 +82,8 @@ def _reward_model_advice(recipe: Recipe) -> Complaints:
     """A policy that is optimised against a reward model long enough is rewarded for the model's
     mistakes (Gao et al. 2022, arXiv:2210.10760)."""
     weights = recipe.weights
-    if names.LEARNED in weights and not any(weights.get(name, 0) > 0 for name in TRUTH):
+    has_rule = _unclassified(recipe) or any(weights.get(name, 0) > 0 for name in TRUTH)
+    if names.LEARNED in weights and not has_rule:
         message = (
             "a model's word alone is gamed: put a rule beside it that says what is right, such as"
             " correct_answer"
@@ -98,7 +107,7 @@ def _float16_advice(recipe: Recipe) -> Complaints:
 def _tags_advice(recipe: Recipe) -> Complaints:
     weights = recipe.weights
     needs_tags = recipe.strict or not any(name in weights for name in TRUTH)
-    pays_without_tags = "tag_count" in weights or not set(weights) <= {*TRUTH, *FORM}
+    pays_without_tags = _unclassified(recipe) or not set(weights).isdisjoint(WITHOUT_TAGS)
     if recipe.sft is None and needs_tags and not pays_without_tags:
         message = (
             "without a warm start a model seldom writes the tags, and no reward here pays without"

@@ -20,13 +20,18 @@ from data.own import column_faults, of_file
 from data.problems import data_set
 from schema import names
 from schema.refused_keys import GONE_REWARDS
-from schema.reward_model import reward_model_faults
 from schema.sections import Evaluate
 from schema.stages import STAGES
 from schema.training_rules import NOT_BY_VLLM, ONE_TURN, check_stage
-from schema.values import count
+from schema.values import RULES, count
 
 PACKAGES = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
+# All options of a reward model: trl asks it itself, and knows no others.
+OF_LEARNED = {
+    "model": RULES["model"]["name_or_path"],
+    "revision": RULES["model"]["revision"],
+    "weight": names.REWARD_KEYS["weight"],
+}
 # Keys of a data set that only some data sets have, with the place where they belong.
 ELSEWHERE = (
     ("data.train", names.TRAIN_KEYS),
@@ -119,9 +124,10 @@ def check_evaluate(section: dict, recipe: dict) -> Complaints:
     sampling = defaults | settings
     yield from _check_data_sets("evaluate", "benchmarks", entries, names.BENCHMARK_KEYS, sampling)
     if isinstance(entries, list) and all(map(_has_label, entries)):
-        for label, times in Counter(names.benchmark_labels(entries)).items():
+        for label, times in Counter(map(names.benchmark_label, entries)).items():
             if times > 1:
-                message = f"{label} is named {times} times; their results would mix"
+                remedy = "leave one out, or rename its file"
+                message = f"{label} is named {times} times; their results would mix: {remedy}"
                 yield ("benchmarks",), f"evaluate.benchmarks: {message}"
     for message in _greedy_faults(defaults, settings | {"top_p": 1}, "evaluate."):
         yield ("samples",), f"evaluate.{message}"
@@ -234,9 +240,28 @@ def check_rewards(section: dict, recipe: dict) -> Complaints:
             message = f"expected a mapping such as {{weight: 1.0}}, got {options!r}"
             yield (name,), f"rewards.{name}: {message}"
         elif name == names.LEARNED:
-            yield from reward_model_faults(options)
+            yield from _check_reward_model(options)
         else:
             yield from _check_reward(name, options)
+
+
+def _check_reward_model(options: dict) -> Complaints:
+    """What is wrong with the options of the recipe's reward model."""
+    about = f"rewards.{names.LEARNED}"
+    refusals = {}
+    for key, value in options.items():
+        if key in OF_LEARNED:
+            refusals[key] = OF_LEARNED[key].refusal(value)
+        else:
+            near = nearest(key, OF_LEARNED)
+            refusals[key] = f"trl asks the model itself, which has no such option{near}"
+    if "model" not in options:
+        yield (names.LEARNED,), f"{about}: it needs a `model`: {OF_LEARNED['model'].words}"
+    elif not refusals["model"]:
+        refusals["model"] = names.no_such_folder(options["model"])
+    for key, refusal in refusals.items():
+        if refusal:
+            yield (names.LEARNED, key), f"{about}.{key}: {refusal}"
 
 
 def _has_zero_weight(options: object) -> bool:

@@ -1,7 +1,6 @@
 """What the names in a recipe stand for: a model, a data set with its arguments, the folder of a
 benchmark, a reward; and whether a recipe's arguments fit the function that takes them."""
 
-import hashlib
 import inspect
 import re
 import types
@@ -128,41 +127,16 @@ def name_and_arguments(entry: str | dict) -> tuple[str, dict]:
     return name, arguments or {}
 
 
-def benchmark_labels(entries: list) -> list[str]:
-    """The names of the benchmarks' folders: `gsm8k`, `arithmetic-digits-3`, or `mine` for
-    `some/mine.jsonl`, whatever its columns. If two benchmarks would have the same name, it contains
-    all that the recipe says about each, and a hash of that.
-    """
-    short_labels = list(map(_label, entries))
-    labels = []
-    for entry, label in zip(entries, short_labels, strict=True):
-        is_ambiguous = short_labels.count(label) > entries.count(entry)
-        labels.append(_full_label(entry) if is_ambiguous else label)
-    return labels
-
-
-def _label(entry: str | dict) -> str:
+def benchmark_label(entry: str | dict) -> str:
+    """The name of a benchmark's folder: `gsm8k`, `arithmetic-digits-3`, or `mine` for
+    `some/mine.jsonl`, whatever its columns."""
     name, arguments = name_and_arguments(entry)
     if Path(name).suffix in FILE_TYPES:
         name = Path(name).stem
-    return _folder_name([name, *_argument_words(arguments, ("columns",))])
-
-
-def _full_label(entry: str | dict) -> str:
-    name, arguments = name_and_arguments(entry)
-    digest = hashlib.sha256(str((name, arguments)).encode()).hexdigest()
-    return _folder_name([name, *_argument_words(arguments)], f"-{digest[:8]}")
-
-
-def _argument_words(arguments: object, omitted: Iterable[str] = ()) -> list[str]:
-    if not isinstance(arguments, dict):
-        return []
-    return [f"{key}-{value}" for key, value in arguments.items() if key not in omitted]
-
-
-def _folder_name(words: list[str], suffix: str = "") -> str:
-    label = re.sub(r"[^\w.-]+", "_", "-".join(words))
-    return label[: 100 - len(suffix)].lstrip(".") + suffix or "_"
+    words = [name]
+    if isinstance(arguments, dict):
+        words += [f"{key}-{value}" for key, value in arguments.items() if key != "columns"]
+    return re.sub(r"[^\w.-]+", "_", "-".join(words))[:100].lstrip(".") or "_"
 
 
 def own_sampling(entry: str | dict) -> dict:
@@ -178,10 +152,9 @@ def own_sampling(entry: str | dict) -> dict:
 
 def samplings(recipe: Recipe) -> dict[str, Sampling]:
     """How each benchmark of the recipe is answered, by the benchmark's label."""
-    entries = recipe.evaluate.benchmarks
     by_label = {}
-    for label, entry in zip(benchmark_labels(entries), entries, strict=True):
-        by_label[label] = recipe.evaluate.sampling(**own_sampling(entry))
+    for entry in recipe.evaluate.benchmarks:
+        by_label[benchmark_label(entry)] = recipe.evaluate.sampling(**own_sampling(entry))
     return by_label
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.faults import Fault, RecipeError
-from console.terminal import make_command, make_line, say, say_markdown, say_panel
+from console.terminal import make_command, make_line, say, say_markdown
 from schema.names import samplings
 from schema.recipe import Recipe
 from schema.sections import Sampling
@@ -101,7 +101,7 @@ def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list
         lines = []
         for folder in folders:
             lines += report.gain_lines(folder, labels)
-        say_panel(recipe.name, lines)
+        say("\n".join(lines))
 
 
 def complete(

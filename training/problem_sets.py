@@ -14,7 +14,7 @@ from data.problems import Overlap, for_rewards, is_here, load, overlaps, split_v
 from data.sources import DataError, DataNotReached
 from rewards import correct_answer
 from schema.configs import setting
-from schema.names import WORDS, benchmark_labels, missing_columns, name_and_arguments
+from schema.names import WORDS, benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
 from schema.stages import finished
 
@@ -194,7 +194,7 @@ def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
 def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
     """Label to test problems of every benchmark of the recipe."""
     entries = recipe.evaluate.benchmarks
-    return dict(zip(benchmark_labels(entries), _load(recipe, entries, "test"), strict=True))
+    return dict(zip(map(benchmark_label, entries), _load(recipe, entries, "test"), strict=True))
 
 
 def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
-from console.terminal import duration, say_panel
+from console.terminal import duration, say
 from schema.configs import WITHOUT_SIGNAL
 from schema.recipe import Recipe
 from training.checkpoints import write_whole
@@ -166,7 +166,7 @@ class ShowAdvice(TrainerCallback):
             for line in state.log_history[:-1]:
                 self.history.judge(line)
         for advice in self.history.judge(state.log_history[-1]):
-            say_panel("to look at", [str(advice)])
+            say(f"to look at: {advice}")
 
 
 class Metrics(TrainerCallback):

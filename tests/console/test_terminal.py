@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt  # which rich needs
 
-from console.terminal import _turned, clean, code, fenced, inline, make_command, make_line, row
+from console.terminal import clean, code, fenced, inline, make_command, make_line, row
 from schema.recipe import load_recipe
 from stages import split_options
 from tests.support import ROOT
@@ -33,33 +33,6 @@ def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
     run_command(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm"})
     drawn = os.read(leader, 10_000).decode()
     assert r"\x1b[1m" in drawn and "| ---" not in drawn and "──" in drawn
-
-
-def test_a_table_that_is_too_wide_stands_upright():
-    names = [f"a long name {i}" for i in range(9)]
-    lines = [row(names), row(["---"] * 9), row([str(i) for i in range(9)]), row(["a | b"] * 9)]
-    assert _turned("\n".join(lines), 999) == "\n".join(lines)
-    upright = [row([name, str(i), "a | b"]) for i, name in enumerate(names)]
-    assert _turned("\n".join(lines), 80).splitlines() == [
-        upright[0],
-        "| --- | ---: | ---: |",
-        *upright[1:],
-    ]
-    command = [
-        sys.executable,
-        "-c",
-        f"from console.terminal import say_markdown; say_markdown({chr(10).join(lines)!r})",
-    ]
-    leader, follower = pty.openpty()
-    run_command(
-        command,
-        cwd=ROOT,
-        stdout=follower,
-        check=True,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "80"},
-    )
-    drawn = os.read(leader, 10_000).decode()
-    assert [name for name in names if name not in drawn] == [] and "…" not in drawn
 
 
 @cases(

@@ -140,7 +140,7 @@ def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
 
 
 def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
-    monkeypatch.setattr(hardware, "gpu", lambda: "cuda")
+    monkeypatch.setattr(hardware, "has_gpu", lambda: True)
     monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)
     half, whole = (
         configs.training_arguments(recipe(f"model.dtype={each}"), "grpo")
