@@ -274,20 +274,19 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     column of completions/; a column would stand for an argument that only the recipe may set; or an
     argument is given by neither the recipe nor the data nor trl's trainer."""
     messages: list[tuple[str, str]] = []
-    functions = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
-    for name in functions:
+    for name, options in recipe.rewards.items():
+        if name == LEARNED:
+            continue
         function_name = name.rpartition(".")[2]
         if function_name in RESERVED:
             message = "is a column of completions/: rename the function"
             messages.append((name, f"{function_name} {message}"))
-    for name, options in functions.items():
         for column in sorted(_recipe_arguments(name, options) & set(columns)):
             message = (
                 f"the data has a column {column!r}, which would stand for this reward's argument of"
                 " that name: rename the column"
             )
             messages.append((name, message))
-    for name, options in functions.items():
         function = reward_function(name)
         available = {*options, *columns, *TRAINER_ARGUMENTS}
         if "steps" in options:

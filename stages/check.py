@@ -24,12 +24,7 @@ from training import problem_sets
 from training.run_folder import as_yaml, not_probed
 
 
-def main(
-    recipe: Recipe,
-    card: float | None = None,
-    tokens_per_second: float | None = None,
-    show: bool = False,
-):
+def main(recipe: Recipe, card: float | None = None, show: bool = False):
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
@@ -48,7 +43,7 @@ def main(
     quiet_libraries()
     library_faults = _library_faults(recipe, rows, launched, card)
     with counted(launched):
-        _say_time(recipe, tokens_per_second)
+        _say_size(recipe)
     say()
     _report([*machine_faults, *library_faults, *warnings_of(recipe)], faults)
     _conclude(faults)
@@ -153,26 +148,19 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
     return fitted, [fault_at(recipe, "note", ("model", "dtype"), message)]
 
 
-def _say_time(recipe: Recipe, tokens_per_second: float | None):
-    """Print the size of the GRPO run, and its hours where the speed is known."""
+def _say_size(recipe: Recipe):
+    """Print how much the GRPO run samples, where the number of its steps is set."""
     size = size_of_run(recipe)
-    if size is None:
-        return
-    steps, completions, tokens = size
-    say(f"GRPO: {steps} steps, {completions:,} completions, at most {tokens / 1e6:.1f} M tokens")
-    if tokens_per_second:
-        hours = tokens / tokens_per_second / 3600
-        say(f"at {tokens_per_second:g} tokens a second: at most {hours:.1f} h")
+    if size is not None:
+        steps, completions, tokens = size
+        millions = tokens / 1e6
+        say(f"GRPO: {steps} steps, {completions:,} completions, at most {millions:.1f} M tokens")
 
 
 OPTIONS = {
     "--card": {
         "type": hardware.card_named,
         "help": "a GPU that is not in this machine: its GiB, or a name such as H100",
-    },
-    "--tokens-per-second": {
-        "type": float,
-        "help": "of all processes together; estimates the hours",
     },
     "--show": {
         "action": "store_true",

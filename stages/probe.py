@@ -8,12 +8,11 @@ much of the sampling would be in vain. `data.pass_rate` then chooses the problem
 import argparse
 
 from console.faults import RecipeError
-from console.terminal import make_command, make_line, say, say_markdown
+from console.terminal import make_command, say, say_markdown
 from evaluation import probe
 from evaluation.engines import engine
 from schema.configs import setting
 from schema.recipe import Recipe
-from schema.stages import finished
 from stages.cli import begin, run
 from training.model import load_tokenizer
 from training.problem_sets import load_train
@@ -63,18 +62,7 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     if advice:
         say(f"\nadvice: {advice}")
     say(f"\nresults: {folder}")
-    _say_next(recipe)
-
-
-def _say_next(recipe: Recipe):
-    """Name the next command: GRPO, or its page if GRPO is finished."""
-    if finished(recipe.stage_dir("grpo")):
-        say(
-            f"next: {make_line('view', RUN=[recipe.output_dir])} (GRPO is finished: the probe"
-            " changes nothing in it)"
-        )
-    else:
-        say(f"next: {make_command('grpo', recipe)}")
+    say(f"next: {make_command('grpo', recipe)}")
 
 
 def count(text: str) -> int:
