@@ -69,6 +69,7 @@ REASONS = _by_name(
         NOT_OFFERED: (
             "activation_offloading assistant_only_loss completion_only_loss"
             " dataloader_in_order dataloader_num_workers dataloader_persistent_workers"
+            " f_alpha_divergence_coef f_divergence_type use_weighting"
             " dataloader_prefetch_factor dataset_num_proc disable_tqdm do_eval do_predict do_train"
             " enable_jit_checkpoint eval_packing fan_in_fan_out ignore_data_skip inference_mode"
             " include_num_input_tokens_seen llm_int8_enable_fp32_cpu_offload"

@@ -10,17 +10,6 @@ from schema.sections import Data, Evaluate
 from schema.values import LARGEST_GROUP, TRANSFORMERS_SAMPLING, VLLM_SAMPLING
 
 SUGGESTED = 8  # group sizes, at most
-# DPO's losses that take another divergence than reverse_kl (trl/trainer/dpo_trainer.py).
-ANY_DIVERGENCE = (
-    "sigmoid",
-    "sigmoid_norm",
-    "hinge",
-    "ipo",
-    "exo_pair",
-    "robust",
-    "discopop",
-    "sft",
-)
 CLIPPED = ("grpo", "dr_grpo", "dapo", "bnpo", "luspo")
 # Settings that trl reads only beside some values of another setting (trl/trainer/grpo_trainer.py).
 READ_FOR = {
@@ -57,20 +46,6 @@ def _check_warm_up(name: str, values: dict) -> Complaints:
 def check_dpo(section: dict, recipe: dict) -> Complaints:
     if recipe.get("tools"):
         yield (), f"dpo: {ONE_TURN}"
-    values = configs.defaults("dpo") | section
-    losses = section.get("loss_type", ["sigmoid"])  # trl computes this default in a function
-    # trl refuses these settings only when DPO begins, after all of GRPO.
-    if "exo_pair" in losses and not values["label_smoothing"]:
-        message = "the loss exo_pair needs one above 0; its paper uses 1e-3"
-        yield ("label_smoothing",), f"dpo.label_smoothing: {message}"
-    sorting = {"aot", "aot_unpaired"} & set(losses)
-    if values["use_weighting"] and sorting:
-        message = f"the loss {min(sorting)} sorts its pairs, and has no weights"
-        yield ("use_weighting",), f"dpo.use_weighting: {message}"
-    reverse_kl_losses = [loss for loss in losses if loss not in ANY_DIVERGENCE]
-    if reverse_kl_losses and values["f_divergence_type"] != "reverse_kl":
-        message = f"the loss {reverse_kl_losses[0]} is for reverse_kl alone; leave the key out"
-        yield ("f_divergence_type",), f"dpo.f_divergence_type: {message}"
     grpo = recipe.get("grpo", {})
     if recipe.get("algorithm") == "rloo" and grpo.get("beta"):
         message = "RLOO's advantages contain its KL, and DPO tells its pairs apart by them"

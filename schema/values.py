@@ -449,15 +449,14 @@ RULES["grpo"] = TRAINING | {
     ),
 }
 DPO_LOSSES = (
-    "sigmoid hinge ipo exo_pair nca_pair robust bco_pair sppo_hard aot aot_unpaired apo_zero"
-    " apo_down discopop sft sigmoid_norm"
+    "sigmoid hinge ipo nca_pair robust bco_pair sppo_hard apo_zero apo_down discopop sft"
+    " sigmoid_norm"
 )
 RULES["dpo"] = TRAINING | {
     "max_length": count(2, 2**20),
     "beta": Number(0, 10, above=True),
     "loss_type": ListOf(OneOf(tuple(DPO_LOSSES.split()))),
     "loss_weights": ListOf(Number(0, 1000)),
-    "f_divergence_type": OneOf(("reverse_kl", "forward_kl", "js_divergence", "alpha_divergence")),
     "train_sampling_strategy": OneOf(("random", "sequential")),
 }
 RULES["adapter"] = {

@@ -166,8 +166,7 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}
     for name in first:
         (tmp_path / name).unlink()
-    # the stages' order is their own
-    done = run_stage("report", *sorted(tmp_path.glob("*.jsonl"), reverse=True))
+    done = run_stage("report", tmp_path)
     assert done.stdout.startswith(text), done.stderr
     assert {name: (tmp_path / name).read_bytes() for name in first} == first
 
@@ -175,16 +174,15 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
 def test_what_is_not_there_or_cannot_be_compared_is_named(tmp_path):
     answers(tmp_path, "base", [True] * 4)
     answers(tmp_path, "grpo", [True] * 4, samples=2)
-    (tmp_path / "empty.jsonl").write_text("{}\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/base.jsonl").write_text("{}\n")
     for file, said in (
-        (tmp_path / "empty.jsonl", "holds no answers"),
-        (tmp_path / "gone.jsonl", "gone.jsonl: name the folder"),
+        (tmp_path / "empty", "holds no answers"),
+        (tmp_path / "gone", "gone: name the folder"),
         # Not what lies beside it: /nope is in /, which has links of its own.
         ("/nope", "report: /nope: name the folder of one benchmark's answers"),
         (tmp_path, "cannot be compared: they differ in samples"),
     ):
-        if file == tmp_path:
-            (tmp_path / "empty.jsonl").unlink()
         assert said in refused("report", file)
 
 
