@@ -186,7 +186,7 @@ def _require_vllm(recipe: Recipe):
     try:
         from vllm.platforms import current_platform
     except ImportError as error:
-        remedy = "make setup EXTRAS=dev,vllm, or use transformers"
+        remedy = "make setup EXTRAS=vllm, or use transformers"
         message = f"evaluate.engine: vllm cannot be imported ({error}): {remedy}"
         raise RecipeError([message]) from error
     if not (torch.cuda.is_available() or current_platform.is_cpu()):

@@ -52,7 +52,7 @@ def _form_advice(recipe: Recipe) -> Complaints:
     weights = recipe.weights
     form = sum(weight for name, weight in weights.items() if name in FORM)
     truth = sum(weight for name, weight in weights.items() if name in TRUTH)
-    if form >= truth and not _unclassified(recipe):
+    if form >= truth and set(weights) <= {*TRUTH, *FORM}:
         message = "the policy learns what pays more; give form a quarter of the answer's weight"
         yield ("rewards",), f"form is paid {form:g} and a right answer {truth:g}: {message}"
 

@@ -48,9 +48,7 @@ def run(
     """
     parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
     if takes_recipe:
-        parser.add_argument("recipe", help="recipes/x.yaml")
-        words = "override a key of the recipe"
-        parser.add_argument("overrides", nargs="*", metavar="section.key=value", help=words)
+        recipe_arguments(parser)
     for name, settings in (options or {}).items():
         parser.add_argument(name, **settings)
     with mistakes_reported():
@@ -61,6 +59,13 @@ def run(
             arguments["recipe"] = read_for(launched_here(), arguments["recipe"], overrides)
         main(**arguments)
     leave_group()
+
+
+def recipe_arguments(parser: argparse.ArgumentParser):
+    """The two arguments of every stage that reads a recipe."""
+    parser.add_argument("recipe", help="recipes/x.yaml")
+    words = "override a key of the recipe"
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help=words)
 
 
 def begin(name: str, recipe: Recipe, stages: tuple[str, ...]) -> Recipe:

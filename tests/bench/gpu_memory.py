@@ -28,11 +28,12 @@ from peft import get_peft_model
 from torch.utils.checkpoint import checkpoint
 
 from data import prompt
-from machine.launch import recipe_arguments, to_machine
+from machine.launch import to_machine
 from schema import configs
 from schema.recipe import Recipe, load_recipe
 from stages import memory as memory_table
 from stages import probe_memory
+from stages.cli import recipe_arguments
 from training import memory
 from training.model import load_model, load_tokenizer
 from training.problem_sets import load_train

@@ -18,9 +18,10 @@ import torch
 from peft import PeftModel, get_peft_model
 
 from data import prompt
-from machine.launch import device_line, recipe_arguments, to_machine
+from machine.launch import device_line, to_machine
 from schema import configs
 from schema.recipe import Recipe, load_recipe
+from stages.cli import recipe_arguments
 from training.model import load_model, load_tokenizer
 from training.problem_sets import load_train
 from training.sampling import keep_base_exact, surviving_share

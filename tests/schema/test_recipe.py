@@ -287,3 +287,20 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
             if keys == ("gradient_accumulation_steps",)
         ]
         assert bool(refused) == inside, section
+
+
+@pytest.mark.parametrize(
+    ("rewards", "advised"),
+    [
+        ("{correct_answer: {weight: 0.5}, format_tags: {weight: 1}}", ["form is paid 1"]),
+        ("{true_equations: {weight: 0.5}, format_tags: {weight: 1}}", []),
+        ("{learned: {model: a/b}, format_tags: {weight: 0.1}}", ["a model's word alone"]),
+        ("{learned: {model: a/b}, true_equations: {}}", []),
+    ],
+)
+def test_what_a_reward_pays_for_is_not_guessed(rewards, advised):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards={rewards}"], check=())
+    messages = [warning.message for warning in warnings_of(recipe)]
+    advice = [text for text in messages if "form is paid" in text or "word alone" in text]
+    for text, part in zip(advice, advised, strict=True):
+        assert part in text
