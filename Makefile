@@ -305,7 +305,7 @@ test-view: setup  ## click through the page of `make view` in a real browser; CH
 	@$(IN_PARALLEL) -m browser tests/viewer
 
 faults: setup  ## inject every fault into the tiny recipe for real, and compare the outcome with what is required
-	@$(ON_CPU) tests.faults
+	@OMP_NUM_THREADS=1 $(ON_CPU) pytest tests/faults
 
 bench-rewards: setup  ## compare the verifier with its peers: agreement, throughput, worst case
 	@$(PY) tests.bench.rewards

@@ -11,36 +11,26 @@ import multiprocessing
 import os
 import random
 import runpy
+import shlex
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+import psutil
+
 from tests import place, waits
 
-LIBRARIES = [
-    "tests.place",
-    "trl.trainer.sft_trainer",
-    "trl.trainer.grpo_trainer",
-    "peft",
-    "datasets",
-    "pyarrow.parquet",
-    "scipy.stats",
-]
-LIBRARIES += [
-    "transformers.models.auto.modeling_auto",
-    "transformers.trainer",
-    "matplotlib.figure",
-    "math_verify",
-]
-LIBRARIES += [
-    "evaluation.audit",
-    "evaluation.probe",
-    "training.memory",
-    "viewer.page",
-]  # which import the rest
+# evaluation, training and viewer import the rest.
+LIBRARIES = shlex.split("""
+    tests.place trl.trainer.sft_trainer trl.trainer.grpo_trainer peft datasets pyarrow.parquet
+    scipy.stats transformers.models.auto.modeling_auto transformers.trainer matplotlib.figure
+    math_verify evaluation.audit evaluation.probe training.memory viewer.page
+""")
 
 
 @cache
@@ -67,6 +57,84 @@ def free_port() -> int:
         _reserved.append(holder)
         return port
     raise AssertionError("no port is free")
+
+
+class Started:
+    """A module or a Python file that a test has started, in one process or several.
+
+    Args:
+        processes: more than one have the environment that torchrun and `accelerate launch --cpu`
+            give them.
+        before: the words of a command that starts the module instead, such as those of a launcher.
+        environment: what is added to that of the tests.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: object,
+        processes: int = 1,
+        before: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+        cwd: Path | None = None,
+    ):
+        words, environ = [str(argument) for argument in arguments], os.environ | (environment or {})
+        self.command, self.cwd = [module, *words], cwd or Path.cwd()
+        # The session's place, which is removed at its end (tests/place.py).
+        self.folder = Path(tempfile.mkdtemp(dir=os.environ.get("PLACE")))
+        if before:
+            with (
+                (self.folder / "stdout").open("w") as out,
+                (self.folder / "stderr").open("w") as err,
+            ):
+                pipes = {"stdout": out, "stderr": err, "env": environ, "cwd": self.cwd}
+                module_words = [module] if module.endswith(".py") else ["-m", module]
+                self.processes = [waits.start_command([*before, *module_words, *words], **pipes)]
+        else:
+            self.processes = start(module, words, self.cwd, environ, self.folder, processes)
+
+    def until(self, condition: Callable[[], bool], seconds: float = waits.PATIENCE) -> "Started":
+        """Wait for what this brings about; where it ends without, the failure says what it
+        printed."""
+        try:
+            waits.until(condition, seconds, running=self.processes)
+        except AssertionError as failure:
+            failure.add_note(self.printed()[-6000:])
+            raise
+        return self
+
+    def send(self, number: int):
+        for process in self.processes:
+            os.kill(process.pid, number)
+
+    def kill(self):
+        """End all its processes by SIGKILL."""
+        self.send(signal.SIGKILL)
+        waits.until(lambda: not any(map(waits.alive, self.processes)), 60)
+
+    def rank(self, number: int) -> psutil.Process:
+        """The process of this rank below a launcher, not a worker of the verifier."""
+        stage = {word for word in self.command if word.startswith("stages.")}
+        for process in psutil.Process(self.processes[0].pid).children(recursive=True):
+            if stage & {*process.cmdline()} and process.environ().get("RANK") == str(number):
+                return process
+        raise AssertionError(f"no process has rank {number}")
+
+    def printed(self, stream: str = "std*") -> str:
+        files = sorted(self.folder.rglob(stream))
+        return "".join(file.read_text(errors="backslashreplace") for file in files)
+
+    def ended(self, seconds: float = waits.PATIENCE) -> subprocess.CompletedProcess:
+        """Wait for its end, and return what `subprocess.run` would: all that its processes printed,
+        and the first code that is not 0."""
+        try:
+            waits.until(lambda: not any(map(waits.alive, self.processes)), seconds)
+        except AssertionError as failure:
+            failure.add_note(self.printed()[-6000:])
+            raise
+        codes = [code(process) for process in self.processes if code(process)]
+        texts = self.printed("stdout"), self.printed("stderr")
+        return subprocess.CompletedProcess(self.command, codes[0] if codes else 0, *texts)
 
 
 def start(
@@ -115,23 +183,12 @@ def _start(
 
 def run(
     module: str, arguments: list[str], root: Path, environment: dict[str, str], processes: int = 1
-):
-    """`start`, and return what `subprocess.run` would: all that they said, and the first code that
-    is not 0."""
-    with tempfile.TemporaryDirectory() as folder, waits.all_ended():
-        started = start(module, arguments, root, environment, Path(folder), processes)
-        try:
-            waits.until(lambda: not any(map(waits.alive, started)))
-        except AssertionError as failure:
-            failure.add_note(
-                "".join(file.read_text()[-3000:] for file in Path(folder).glob("*/std*"))
-            )
-            raise
-        files = [sorted(Path(folder).glob(f"*/{name}")) for name in ("stdout", "stderr")]
-        said = ["".join(map(Path.read_text, each)) for each in files]
-    return subprocess.CompletedProcess(
-        [module, *arguments], next(filter(None, map(code, started)), 0), *said
-    )
+) -> subprocess.CompletedProcess:
+    """Start a module or a Python file, and wait for its end."""
+    with waits.all_ended():
+        return Started(
+            module, *arguments, processes=processes, environment=environment, cwd=root
+        ).ended()
 
 
 def code(process) -> int:

@@ -8,24 +8,26 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 from safetensors.numpy import load_file
 
 from console.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.text import read_with_bases
-from tests import place, stage_process
-from tests.waits import alive, run_command, start_command, until
+from tests import place
+from tests.stage_process import Started
+from tests.waits import all_ended, run_command, start_command
 
 ROOT = Path.cwd()  # the copy of the checkout that conftest.py made
 ROOMS = sorted(each.parent.name for each in ROOT.glob("*/__init__.py"))  # those with Python
@@ -58,13 +60,8 @@ def _learned(path: str) -> str:
 DISTINCT = sorted({_learned(path): path for path in reversed(SHIPPED)}.values())
 ACCELERATE = str(Path(sys.executable).with_name("accelerate"))
 # Port 0 is any: the port that accelerate takes by itself is one for all launches of a machine.
-TWO_PROCESSES = (
-    "launch",
-    "--config_file",
-    "accelerate_configs/cpu2.yaml",
-    "--main_process_port",
-    "0",
-)
+TWO_PROCESSES = [ACCELERATE, "launch", "--config_file", "accelerate_configs/cpu2.yaml"]
+TWO_PROCESSES += ["--main_process_port", "0"]
 WITH_VLLM = [
     pytest.mark.slow,
     pytest.mark.vllm,
@@ -80,26 +77,27 @@ GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
 OWN_REWARDS = "tests/varied_reward.py tests/faulty_reward.py tests/training/test_bandit.py"
 # The settings of the short run that tests share (conftest.py). It samples cooler than a run would,
 # so that some groups have no two different rewards, on any CPU.
-CHAIN = [
-    "data.train=[arithmetic: {digits: 1}]",
-    "data.validation=16",
-    "sft.max_steps=100",
-    "grpo.max_steps=8",
-]
-CHAIN += [
-    "sft.per_device_train_batch_size=32",
-    "grpo.num_iterations=1",
-    "grpo.logging_steps=1",
-    "grpo.save_steps=2",
-]
-CHAIN += ["grpo.temperature=0.3"]
+CHAIN = shlex.split("""
+    data.train='[arithmetic: {digits: 1}]' data.validation=16 sft.max_steps=100 grpo.max_steps=8
+    sft.per_device_train_batch_size=32 grpo.num_iterations=1 grpo.logging_steps=1 grpo.save_steps=2
+    grpo.temperature=0.3
+""")
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
-OF_DPO = [
-    f"dpo.{each}"
-    for each in ("max_steps=6", "per_device_train_batch_size=8", "save_steps=2", "logging_steps=1")
-]
+OF_DPO = shlex.split(
+    "dpo.max_steps=6 dpo.per_device_train_batch_size=8 dpo.save_steps=2 dpo.logging_steps=1"
+)
 COUNTED: Counter = Counter()  # how many hostile values met which end
+
+
+def cases(test_file: str, name: str, kind: type = SimpleNamespace) -> list:
+    """The rows of a YAML file beside a test, for `parametrize`: each is called by its `case`, and
+    one that is `slow` is marked so."""
+    params = []
+    for row in YAML(typ="safe").load(Path(test_file).with_name(name)):
+        marks = [pytest.mark.slow] if row.get("slow") else []
+        params.append(pytest.param(kind(**row), id=row["case"], marks=marks))
+    return params
 
 
 @contextmanager
@@ -121,29 +119,27 @@ def read_recipe(path: object, overrides=(), check=()) -> tuple[Recipe | None, li
         return None, error.faults
 
 
-def run_stage(
-    stage: str,
+def run_program(
+    program: Path | str,
     *arguments: object,
-    launcher=(),
     processes: int = 1,
+    before: Sequence[str] = (),
     check: bool = True,
     **environment: str,
-):
-    """Run `python -m stages.<stage> …` (or under `accelerate launch`, or in so many processes that
-    it has not launched) from the root of the repository."""
-    words, environ = list(map(str, arguments)), os.environ | environment
-    if launcher:
-        command = [ACCELERATE, *launcher, "-m", f"stages.{stage}", *words]
-        done = run_command(
-            command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
-        )
-    else:
-        done = stage_process.run(f"stages.{stage}", words, ROOT, environ, processes)
+) -> subprocess.CompletedProcess:
+    """Run a program, or a module, from the root of the repository, and wait for its end."""
+    options = {"processes": processes, "before": before, "environment": environment, "cwd": ROOT}
+    with all_ended():
+        done = Started(str(program), *arguments, **options).ended()
     if check and done.returncode:
-        raise AssertionError(
-            f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-        )
+        printed = f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+        raise AssertionError(f"exit code {done.returncode}\n{printed}")
     return done
+
+
+def run_stage(stage: str, *arguments: object, **options) -> subprocess.CompletedProcess:
+    """Run `python -m stages.<stage> …` as `run_program` does."""
+    return run_program(f"stages.{stage}", *arguments, **options)
 
 
 def refused(stage: str, *arguments: object) -> str:
@@ -163,11 +159,6 @@ def as_process_1(words: list[str]) -> subprocess.Popen:
     return start_command([*UNSHARE, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def ended(process: subprocess.Popen, seconds: int) -> str:
-    """What a program said that ends within so many seconds."""
-    return process.communicate(timeout=seconds)[0]
-
-
 def send(process: subprocess.Popen, number: int):
     """Send a signal to the process 1 that `as_process_1` started."""
     [below] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -184,34 +175,10 @@ def write_program(path: Path, code: str):
     path.chmod(0o755)
 
 
-def run_program(
-    program: Path | str, *arguments: object, processes: int = 1
-) -> subprocess.CompletedProcess:
-    """Run a program, or a module, from the root of the repository."""
-    words = list(map(str, arguments))
-    done = stage_process.run(str(program), words, ROOT, dict(os.environ), processes)
-    if done.returncode:
-        raise AssertionError(
-            f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-        )
-    return done
-
-
 def kill_when(ready: Callable[[], bool], stage: str, *arguments: object, processes: int = 1):
     """Start a stage, and kill it, in all its processes, with SIGKILL once `ready` says so."""
-    words = list(map(str, arguments))
-    with tempfile.TemporaryDirectory() as folder:
-        started = stage_process.start(
-            f"stages.{stage}", words, ROOT, dict(os.environ), Path(folder), processes
-        )
-        try:
-            until(ready, running=started)
-        except AssertionError as failure:
-            failure.add_note(Path(folder, "0/stderr").read_text()[-6000:])
-            raise
-        for each in started:
-            each.kill()
-        until(lambda: not any(map(alive, started)), 60)
+    started = Started(f"stages.{stage}", *arguments, processes=processes, cwd=ROOT)
+    started.until(ready).kill()
 
 
 def has_lines(file: Path, lines: int) -> Callable[[], bool]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stages import recipes
-from tests.support import ROOT, run_stage
+from tests.support import ROOT
 from tests.waits import in_time, run_command, start_command, until
 
 STAGE = """
@@ -31,43 +31,6 @@ def test_a_finished_stage_leaves_its_process_group():
     command = [sys.executable, "-c", STAGE, "recipes/tiny-arithmetic.yaml"]
     done = run_command(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "left"
-
-
-LONG = "a" * 300
-
-
-@pytest.mark.parametrize(
-    ("stage", "given"),
-    [
-        ("report", [LONG]),
-        ("view", [LONG]),
-        ("chat", [LONG]),
-        ("explain", [LONG]),
-        ("compare", [LONG, LONG]),
-        ("trust", [LONG]),
-        ("check", [f"recipes/{LONG}.yaml"]),
-        ("preflight", [f"recipes/{LONG}.yaml"]),
-        (
-            "evaluate",
-            ["recipes/tiny-arithmetic.yaml", "evaluate.benchmarks=[arithmetic]", f"--model={LONG}"],
-        ),
-    ],
-)
-def test_a_name_that_no_disk_can_have_is_one_message(stage, given):
-    done = run_stage(stage, *given, check=False)
-    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-    assert "aaa: File name too long." in done.stderr.splitlines()[-1]
-
-
-def test_a_model_whose_name_is_not_utf_8_is_one_message(tmp_path):
-    (folder := tmp_path / os.fsdecode(b"\xff")).mkdir()
-    given = [
-        "recipes/tiny-arithmetic.yaml",
-        "evaluate.benchmarks=[arithmetic]",
-        f"output_dir={tmp_path}/out",
-    ]
-    done = run_stage("evaluate", *given, f"--model={folder}", check=False)
-    assert done.returncode == 2 and "its name is not UTF-8: rename it" in done.stderr, done.stderr
 
 
 def test_files_that_are_no_recipes_are_told_among_those_that_are(tmp_path, capsys):

@@ -329,13 +329,11 @@ def test_a_documented_command_is_well_formed(command, clone):
 
 
 PIPED = {"capture_output": True, "text": True, "check": True}
-SHORT = [
-    "data.train=[arithmetic: {digits: 2, rows: 400}]",
-    "data.validation=16",
-    "evaluate.limit=4",
-]
-SHORT += ["sft.max_steps=2", "sft.per_device_train_batch_size=8", "grpo.max_steps=2"]
-SHORT += ["grpo.per_device_train_batch_size=16", "grpo.logging_steps=1"]
+SHORT = shlex.split("""
+    data.train='[arithmetic: {digits: 2, rows: 400}]' data.validation=16 evaluate.limit=4
+    sft.max_steps=2 sft.per_device_train_batch_size=8 grpo.max_steps=2
+    grpo.per_device_train_batch_size=16 grpo.logging_steps=1
+""")
 # a command on the default recipe, after `make grpo` and `make evaluate`, to a part of what it says
 TRAINED = {
     "make recipes": "tiny-rloo",
@@ -466,25 +464,14 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
     short = [
         f"data.train=[{file}, {function}, gsm8k]",
         f"data.dir={math_data}",
-        "data.validation=8",
-    ]
-    short += [
         f"model.name_or_path={tiny_qwen2}",
-        "evaluate.engine=transformers",
-        "evaluate.benchmarks=[gsm8k]",
     ]
-    short += [
-        "grpo.use_vllm=false",
-        "grpo.vllm_enable_sleep_mode=false",
-        "grpo.max_completion_length=24",
-    ]
-    short += [
-        "sft.max_steps=1",
-        "grpo.max_steps=1",
-        "grpo.logging_steps=1",
-        "grpo.gradient_accumulation_steps=1",
-    ]
-    short += ["grpo.eval_steps=1", "evaluate.checkpoint_problems=4"]
+    short += shlex.split("""
+        data.validation=8 evaluate.engine=transformers evaluate.benchmarks=[gsm8k]
+        grpo.use_vllm=false grpo.vllm_enable_sleep_mode=false grpo.max_completion_length=24
+        sft.max_steps=1 grpo.max_steps=1 grpo.logging_steps=1 grpo.gradient_accumulation_steps=1
+        grpo.eval_steps=1 evaluate.checkpoint_problems=4
+    """)
     trusts = [
         sys.executable,
         *lines_of("make trust FILE=mine.py", clone)[0][1:],

@@ -12,8 +12,6 @@ from tests.support import (
     CHAIN,
     OF_DPO,
     copied,
-    has_lines,
-    kill_when,
     read_lines,
     run_stage,
     same_weights,
@@ -75,15 +73,6 @@ def test_it_learns_the_pairs_of_its_own_run(chain):
     held_out = {each["problem"] for each in read_lines(chain / "eval/held-out/dpo.jsonl")[1:]}
     asked = {each[-1]["content"] for file in files for each in file["prompt"]}
     assert len(held_out) == 16 and not held_out & asked
-
-
-def test_killed_and_resumed_it_ends_with_the_same_weights(chain, tmp_path):
-    copied(chain, tmp_path, "sft", "grpo")
-    kill_when(has_lines(tmp_path / "dpo/metrics.jsonl", 3), "dpo", *tiny(tmp_path))
-    assert not (tmp_path / "dpo/summary.json").exists()
-    assert "checkpoint-" in run_stage("dpo", *tiny(tmp_path)).stdout
-    assert same_weights(tmp_path / "dpo", chain / "dpo")
-    assert "dpo: finished already" in run_stage("dpo", *tiny(tmp_path)).stdout
 
 
 def test_it_compares_with_the_run_that_it_learned_from(chain):

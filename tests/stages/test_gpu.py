@@ -6,6 +6,7 @@ in other files (see the Makefile).
 import json
 import math
 import os
+import shlex
 import shutil
 import statistics
 import sys
@@ -31,20 +32,11 @@ needs_bitsandbytes = pytest.mark.skipif(
 )
 
 RECIPE = "recipes/smollm2-arithmetic.yaml"
-SHORT = [
-    "data.validation=128",
-    "data.worked=320",
-    "sft.logging_steps=1",
-    "grpo.logging_steps=1",
-    "grpo.max_steps=4",
-]
-SHORT += [
-    "grpo.beta=0.04",
-    "grpo.eval_steps=2",
-    "grpo.save_steps=2",
-    "evaluate.checkpoint_problems=32",
-    "grpo.per_device_train_batch_size=32",
-]
+SHORT = shlex.split("""
+    data.validation=128 data.worked=320 sft.logging_steps=1 grpo.logging_steps=1 grpo.max_steps=4
+    grpo.beta=0.04 grpo.eval_steps=2 grpo.save_steps=2 evaluate.checkpoint_problems=32
+    grpo.per_device_train_batch_size=32
+""")
 NF4 = (
     "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_compute_dtype: bfloat16}"
 )
@@ -273,13 +265,9 @@ def wide(tiny_qwen2, tmp_path_factory) -> Path:
     return folder
 
 
-WIDE = [
-    "recipes/tiny-arithmetic.yaml",
-    "model.build=null",
-    "data.validation=8",
-    "sft.max_steps=1",
-    "grpo.max_steps=2",
-]
+WIDE = shlex.split("""
+    recipes/tiny-arithmetic.yaml model.build=null data.validation=8 sft.max_steps=1 grpo.max_steps=2
+""")
 for section in ("sft", "grpo"):
     WIDE += [
         f"{section}.bf16=false",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from collections import Counter
@@ -21,8 +22,6 @@ from tests.support import (
     OF_DPO,
     ROOT,
     copied,
-    has_lines,
-    kill_when,
     read_lines,
     refused,
     run_program,
@@ -270,63 +269,6 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(chain, tmp_pat
     )
 
 
-@pytest.mark.train
-def test_so_does_an_adapter_with_a_reference(tmp_path):
-    """Its checkpoint holds two adapters, of which transformers would load the reference alone."""
-    overrides = [
-        "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}",
-        "grpo.beta=0.04",
-        "sft.max_steps=10",
-    ]
-    overrides += ["grpo.max_steps=4", "rewards.tests.varied_reward.varied={weight: 1.0}"]
-    overrides += ["grpo.per_device_train_batch_size=16"]
-    run_stage("sft", *tiny(tmp_path, *overrides))
-    run_stage("grpo", *tiny(tmp_path, *overrides))
-    whole = load_file(tmp_path / "grpo/adapter_model.safetensors")
-    of_base = json.loads((tmp_path / "grpo/adapter_config.json").read_text())[
-        "base_model_name_or_path"
-    ]
-    # and not the private folder that it was loaded from
-    assert of_base == "outputs/models/tiny-qwen3-seed42"
-    assert not [
-        file
-        for file in tmp_path.rglob("*.*")
-        if file.is_file() and b"/grpo-recipes-" in file.read_bytes()
-    ]
-    (tmp_path / "grpo/summary.json").unlink()
-    shutil.rmtree(tmp_path / "grpo/checkpoint-4")
-    assert "checkpoint-2" in run_stage("grpo", *tiny(tmp_path, *overrides)).stdout
-    resumed = load_file(tmp_path / "grpo/adapter_model.safetensors")
-    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
-
-
-@pytest.mark.train
-def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(chain, tmp_path):
-    """Killed by SIGKILL, with several samples a problem, and with the last line torn: the same
-    answers in the end."""
-    arguments = [
-        "evaluate",
-        *tiny(tmp_path, "evaluate.batch_size=8", "evaluate.samples=4", "evaluate.temperature=1.0"),
-        "--held-out",
-        "--model",
-        chain / "sft",
-    ]
-    run_stage(*arguments)
-    file = next(
-        f for f in (tmp_path / "eval/models/held-out").glob("*.jsonl") if "seconds" not in f.name
-    )
-    whole = file.read_text()
-    assert len(whole.splitlines()) == 65
-    file.unlink()
-    kill_when(has_lines(file, 40), "evaluate", *arguments[1:])
-    assert len(file.read_text()) < len(whole)
-    file.write_text(file.read_text() + '{"id": 3, "samp')
-    resumed = run_stage(*arguments).stdout
-    assert " 8/64 " not in resumed and "64/64" in resumed
-    assert file.read_text() == whole
-    assert "pass@4" in resumed
-
-
 def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_path):
     copied(chain, tmp_path, "sft", "grpo")
     (tmp_path / "grpo/summary.json").unlink()
@@ -416,13 +358,6 @@ def test_a_model_that_is_nowhere_is_a_message(chain):
     assert "Traceback" not in done.stderr
 
 
-def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):
-    done = run_stage("grpo", *tiny(tmp_path), check=False)
-    assert done.returncode == 2
-    assert "make sft" in done.stderr
-    assert not (tmp_path / "grpo").exists()
-
-
 def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
     own_file(
         "mine.py",
@@ -437,14 +372,11 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
     file.write_text(
         "Query,label\n" + "".join(rf"{i} + 1?,\\frac{{1}}{{2004!}}" "\n" for i in range(60, 70))
     )
-    overrides = [
-        f"data.train=[mine.puzzles: {{weight: 2}}, {file}: {{limit: 8}}]",
-        "data.validation=16",
-    ]
-    overrides += [
-        "rewards.mine.short_proofs={weight: 0.5, limit: 20}",
-        "rewards.mine.trls={weight: 0.5}",
-    ]
+    overrides = [f"data.train=[mine.puzzles: {{weight: 2}}, {file}: {{limit: 8}}]"]
+    overrides += shlex.split("""
+        data.validation=16 rewards.mine.short_proofs='{weight: 0.5, limit: 20}'
+        rewards.mine.trls='{weight: 0.5}'
+    """)
     arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
     for stage in ("sft", "grpo"):
         done = run_stage(stage, *arguments)
@@ -473,12 +405,10 @@ def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path, own
 def test_two_processes_share_their_groups(tmp_path, own_file):
     """cpu2 trains to the end, and the rewards of a group that is split over both processes are
     normalised together."""
-    overrides = [
-        "grpo.per_device_train_batch_size=12",
-        "grpo.num_generations=8",
-        "grpo.max_steps=2",
-    ]
-    overrides += ["rewards={lengths.length_share: {}}"]
+    overrides = shlex.split("""
+        grpo.per_device_train_batch_size=12 grpo.num_generations=8 grpo.max_steps=2
+        rewards='{lengths.length_share: {}}'
+    """)
     own_file(
         "lengths.py",
         "def length_share(completion_ids, completions, **columns):\n"
@@ -517,27 +447,16 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
 ):
     overrides = [
         f"model.name_or_path={tiny_qwen2}",
-        "model.build=null",
-        "data.validation=8",
         f"data.dir={math_data}",
+        f"output_dir={tmp_path}",
     ]
-    overrides += [
-        "data.own_solutions=null",
-        "grpo.max_steps=1",
-        "grpo.max_completion_length=24",
-        "grpo.use_vllm=false",
-    ]
-    overrides += [
-        "grpo.gradient_accumulation_steps=1",
-        "grpo.num_generations=4",
-        "grpo.logging_steps=1",
-    ]
-    overrides += ["grpo.vllm_enable_sleep_mode=false", "evaluate.limit=4", f"output_dir={tmp_path}"]
-    overrides += [
-        "grpo.eval_steps=1",
-        "evaluate.checkpoint_problems=4",
-        "evaluate.engine=transformers",
-    ]
+    overrides += shlex.split("""
+        model.build=null data.validation=8 data.own_solutions=null grpo.max_steps=1
+        grpo.max_completion_length=24 grpo.use_vllm=false grpo.gradient_accumulation_steps=1
+        grpo.num_generations=4 grpo.logging_steps=1 grpo.vllm_enable_sleep_mode=false
+        evaluate.limit=4 grpo.eval_steps=1 evaluate.checkpoint_problems=4
+        evaluate.engine=transformers
+    """)
     path = f"recipes/{recipe}.yaml"
     if warm := load_recipe(path, check=()).sft is not None:
         overrides.append("sft.max_steps=1")

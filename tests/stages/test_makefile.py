@@ -231,22 +231,6 @@ def test_what_the_environment_gives_is_not_run_either(stages_told):
     assert stages_told("make audit", RECIPE=given)[1] == ["stages.audit", f"recipes/{given}.yaml"]
 
 
-def test_a_quote_that_is_not_closed_is_one_message():
-    command = [
-        sys.executable,
-        "-m",
-        "stages.check",
-        "recipes/tiny-arithmetic.yaml",
-        "ARGS=data.train='[gsm8k]",
-    ]
-    done = run_command(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, "a quote in ARGS" in done.stderr, "Traceback" in done.stderr) == (
-        2,
-        True,
-        False,
-    )
-
-
 def test_the_lab_is_written_as_one_file(stages_told):
     assert stages_told("make lab HTML=x.html") == [["stages.view", "--lab", "--html=x.html"]]
 

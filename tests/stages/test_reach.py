@@ -21,8 +21,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import pytest
 
 from tests import stage_process
-from tests.support import ROOMS, ROOT
+from tests.support import ROOMS, ROOT, cases
 from tests.waits import start_command
 
 SECONDS = 30  # for an attack; what is refused takes two
@@ -131,8 +131,8 @@ def arena():
     for each in ROOMS:
         shutil.copytree(ROOT / each, ROOM / each)
     (ROOM.parent / "home/.cache").mkdir(parents=True)
-    put("../outside/canary", "sings")(ROOM)
-    put("mine.yaml", WARM)(ROOM)
+    put(ROOM, "../outside/canary", "sings")
+    put(ROOM, "mine.yaml", WARM)
     arena = Arena()
     for stage, arguments in (("sft", ("mine.yaml",)), ("evaluate", JUDGED)):
         ended = arena.run(stage, *arguments)
@@ -180,113 +180,109 @@ def recipe(**sections: str) -> str:
     return "".join(f"{key}: {value}\n" for key, value in (TINY | sections).items())
 
 
-def grpo(*keys: str, **sections: str) -> str:
-    return recipe(grpo=f"{TINY['grpo'][:-1]}, {', '.join(keys)}}}", **sections)
+def attacked(row: "Row") -> str | None:
+    """The recipe of an attack, where the attack is one."""
+    if row.reward:
+        return recipe(rewards=f"{{correct_answer: {{weight: 1.0}}, {row.reward}}}")
+    if row.train:
+        return recipe(data=f"{{train: [{row.train}], validation: 4}}")
+    if row.grpo:
+        return recipe(grpo=f"{TINY['grpo'][:-1]}, {row.grpo}}}")
+    if row.template:
+        return recipe(model=json.dumps({"build": "tiny-qwen3", "chat_template": row.template}))
+    return row.text if row.sections is None else recipe(**row.sections)
 
 
-def reward(name: str) -> str:
-    return recipe(rewards=f"{{correct_answer: {{weight: 1.0}}, {name}}}")
+def put(room: Path, name: str, content: object):
+    """Write a file with a text, bytes, or an object as JSON."""
+    (room / name).parent.mkdir(parents=True, exist_ok=True)
+    (room / name).unlink(missing_ok=True)
+    text = content if isinstance(content, str | bytes) else json.dumps(content)
+    (room / name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def train(*entries: str) -> str:
-    return recipe(data=f"{{train: [{', '.join(entries)}], validation: 4}}")
+def alter(room: Path, name: str, keys: dict):
+    put(room, name, json.loads((room / name).read_text()) | keys)
 
 
-def templated(template: str) -> str:
-    return recipe(model=json.dumps({"build": "tiny-qwen3", "chat_template": template}))
+def gone(room: Path, name: str):
+    (room / name).unlink()
 
 
-def put(name: str, content: object):
-    """A file with a text, bytes, or an object as JSON."""
-
-    def write(room: Path):
-        (room / name).parent.mkdir(parents=True, exist_ok=True)
-        (room / name).unlink(missing_ok=True)
-        text = content if isinstance(content, str | bytes) else json.dumps(content)
-        (room / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-
-    return write
+def link(room: Path, name: str, to: str):
+    put(room, name, "")
+    gone(room, name)
+    (room / name).symlink_to(to)
 
 
-def alter(name: str, **keys):
-    return lambda room: put(name, json.loads((room / name).read_text()) | keys)(room)
+def pipe(room: Path, name: str):
+    put(room, name, "")
+    gone(room, name)
+    os.mkfifo(room / name)
 
 
-def gone(name: str):
-    return lambda room: (room / name).unlink()
+def zeros(room: Path, name: str, size: int):
+    """Add zeros to a file, which take no room on the disk."""
+    (room / name).touch()
+    os.truncate(room / name, (room / name).stat().st_size + size)
 
 
-def made(name: str, make: Callable[[Path], object]):
-    """Something else in a file's place."""
-    return lambda room: [put(name, "")(room), gone(name)(room), make(room / name)]
+def copy(room: Path, folder: str, name: str):
+    shutil.copytree(room / folder, room / name)
 
 
-def link(name: str, to: object = OUTSIDE / "canary"):
-    return made(name, lambda file: file.symlink_to(to))
+def problems(room: Path, columns: dict):
+    row = json.dumps({"problem": "What is 1 + {}?", "answer": "{}"} | columns)
+    row = row.replace('"{levels}"', "[" * 900 + "]" * 900)
+    put(room, "theirs.jsonl", "".join(row.replace("{}", str(i)) + "\n" for i in range(60)))
 
 
-def zeros(name: str, size: int):
-    """More of a file, which take no room on the disk."""
-    return lambda room: [
-        file := room / name,
-        file.touch(),
-        os.truncate(file, file.stat().st_size + size),
-    ]
-
-
-def copied(folder: str, name: str):
-    return lambda room: shutil.copytree(room / folder, room / name)
-
-
-def rows(**columns) -> str:
-    row = {"problem": "What is 1 + {}?", "answer": "{}"} | columns
-    return "".join(json.dumps(row).replace("{}", str(i)) + "\n" for i in range(60))
-
-
-def parquet(texts: list[str], times: int, **told: bytes):
-    """These problems so many times, in next to no room; `told`: metadata of its columns and of
+def parquet(room: Path, texts: list[str], times: int, metadata: dict[str, bytes]):
+    """Write these problems so many times, in next to no room; `metadata`: of its columns and of
     itself."""
+    import pyarrow as pa
+    import pyarrow.parquet
 
-    def write(room: Path):
-        import pyarrow as pa
-        import pyarrow.parquet
-
-        order = pa.array(list(range(len(texts))) * times, pa.int32())
-        columns = [pa.DictionaryArray.from_arrays(order, texts)] * 2
-        fields = [pa.field(name, columns[0].type, metadata=told) for name in ("problem", "answer")]
-        pa.parquet.write_table(
-            pa.table(columns, schema=pa.schema(fields, metadata=told)), room / "theirs.parquet"
-        )
-        put(MINE, train("theirs.parquet"))(room)
-
-    return write
+    order = pa.array(list(range(len(texts))) * times, pa.int32())
+    columns = [pa.DictionaryArray.from_arrays(order, texts)] * 2
+    names = ("problem", "answer")
+    fields = [pa.field(name, columns[0].type, metadata=metadata) for name in names]
+    table = pa.table(columns, schema=pa.schema(fields, metadata=metadata))
+    pa.parquet.write_table(table, room / "theirs.parquet")
+    put(room, MINE, recipe(data="{train: [theirs.parquet], validation: 4}"))
 
 
-def safetensors(name: str, *shape: int) -> bytes:
-    """A file of one weight, without its numbers."""
-    told = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * math.prod(shape)]}
-    header = json.dumps({name: told}).encode()
-    return len(header).to_bytes(8, "little") + header
+def pickled_parquet(room: Path):
+    metadata = {"ARROW:extension:name": b"arrow.py_extension_type"}
+    metadata |= {"ARROW:extension:metadata": b"cos\nsystem\n"}
+    parquet(room, [str(i) for i in range(60)], 1, metadata)
 
 
-def signed(room: Path):
-    """A manifest that says of a changed checkpoint what it holds."""
+def large_parquet(room: Path):
+    parquet(room, ["1" * 2**20], 6000, {})
+
+
+def safetensors(room: Path, name: str, weight: str, shape: list[int]):
+    """Write a file of one weight, without its numbers."""
+    entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * math.prod(shape)]}
+    header = json.dumps({weight: entry}).encode()
+    put(room, name, len(header).to_bytes(8, "little") + header)
+
+
+def sign(room: Path):
+    """Write a manifest that says of a changed checkpoint what it holds."""
     from training.checkpoints import files_of, sha256
 
-    folder = room / CHECKPOINT
-    files = {
-        str(each.relative_to(folder)): [each.stat().st_size, sha256(each)]
-        for each in files_of(folder)
-    }
-    put(f"{CHECKPOINT}/manifest.json", {"step": 1, "files": files})(room)
+    folder, files = room / CHECKPOINT, {}
+    for file in files_of(folder):
+        files[str(file.relative_to(folder))] = [file.stat().st_size, sha256(file)]
+    put(room, f"{CHECKPOINT}/manifest.json", {"step": 1, "files": files})
 
 
-# Attacks: what is said of each, in a line that names the place, and its changes -------------------
+CHANGES = [put, alter, gone, link, pipe, zeros, copy, problems, pickled_parquet, large_parquet]
+BY_NAME = {change.__name__: change for change in [*CHANGES, safetensors, sign]}
 
-
-class Harmless(str):
-    """Said of an attack that comes to nothing: the stage ends as if it were not there."""
-
+# Attacks, and what each kind of them begins with -------------------------------------------------
 
 WARM = recipe(
     sft=(
@@ -297,16 +293,12 @@ WARM = recipe(
 WARM += "adapter: {r: 4, target_modules: all-linear}\n"
 MINE, JUDGED, RUN = "mine.yaml", ("mine.yaml", "--held-out"), "outputs/mine/sft"
 CHECKPOINT, HELD_OUT = f"{RUN}/checkpoint-1", "outputs/mine/eval/held-out"
-THEIR_DATA, THEIR_RUN = (
-    [put(MINE, train("theirs.jsonl"))],
-    [copied("../honest", "outputs/mine"), put(MINE, WARM)],
-)
-THEIR_MODEL = [
-    copied("outputs/models/tiny-qwen3-seed42", "theirs"),
-    put(MINE, recipe(model="{name_or_path: theirs}")),
-]
-THEIR_ADAPTER = [copied("../honest/sft", "theirs"), put(MINE, WARM)]
-FINISHED = [put(f"{RUN}/summary.json", {"steps": 1}), copied(RUN, "outputs/mine/grpo")]
+THEIR_DATA = [("put", MINE, recipe(data="{train: [theirs.jsonl], validation: 4}"))]
+THEIR_RUN = [("copy", "../honest", "outputs/mine"), ("put", MINE, WARM)]
+THEIR_MODEL = [("copy", "outputs/models/tiny-qwen3-seed42", "theirs")]
+THEIR_MODEL += [("put", MINE, recipe(model="{name_or_path: theirs}"))]
+THEIR_ADAPTER = [("copy", "../honest/sft", "theirs"), ("put", MINE, WARM)]
+FINISHED = [("put", f"{RUN}/summary.json", {"steps": 1}), ("copy", RUN, "outputs/mine/grpo")]
 # What each kind begins with; the place that a refusal names; the stage, and what it is given.
 KINDS = {
     "recipe": ([], MINE, "grpo", MINE),
@@ -319,217 +311,60 @@ KINDS = {
     "report": (THEIR_RUN, HELD_OUT, "report", HELD_OUT),
     "merge": ([*THEIR_RUN, *FINISHED], "outputs/mine", "merge", MINE),
 }
-
-TRUST = "a recipe may run only"
 PAID = "def paid(completions, **columns):\n    return [0.0] * len(completions)\n"
-EVIL = f"open('{OUTSIDE}/new', 'w')\n" + PAID
-PICKLE = f"cos\nsystem\n(S'touch {OUTSIDE}/new'\ntR."
-BOMB = "a: &a [x, x, x]\n" + "".join(
-    f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefgh")
-)
-PICKLED = {
-    "ARROW:extension:name": b"arrow.py_extension_type",
-    "ARROW:extension:metadata": b"cos\nsystem\n",
-}
-WEIGHTS, LORA, PARAMETERS = (
-    "theirs/model.safetensors",
-    "theirs/adapter_model.safetensors",
-    "theirs/adapter_config.json",
-)
-TITLE, ELSEWHERE = "\x1b]0;x\x07", "http://example.org/x"
-FOREIGN = {
-    "auto_map": {f"Auto{k}": "evil.E" for k in ("Config", "ModelForCausalLM")},
-    "_name_or_path": "x/y",
-}
-FOREIGN |= dict.fromkeys(("attn_implementation", "experts_implementation"), "a/kernel")
-FOREIGN |= {"return_dict": False, "is_encoder_decoder": True, "output_attentions": True}
-
-# The text of a recipe, and what lies beside it.
-RECIPES = {
-    "code: os.system": (TRUST, reward(f"os.system: {{command: touch {OUTSIDE}/new}}")),
-    "code: what we import": (TRUST, reward("data.imports.find_spec: {name: os}")),
-    "code: data by torch": (TRUST, train("torch.hub.load: {repo_or_dir: x/y}")),
-    "code: of a model": ("never run", grpo("trust_remote_code: true")),
-    "code: a kernel": (
-        "'a/kernel' is not one of",
-        recipe(model="{build: tiny-qwen3, attn_implementation: a/kernel}"),
-    ),
-    "code: a tag": (
-        "a tag",
-        recipe(prompt=f"!!python/object/apply:os.system ['touch {OUTSIDE}/new']"),
-    ),
-    "network: an upload": ("a run uploads nothing", grpo("push_to_hub: true")),
-    "network: wandb in a list": (
-        "sends the run to another machine",
-        grpo("report_to: [tensorboard, wandb]"),
-    ),
-    "network: another host": (
-        "sends the run to another machine",
-        grpo("vllm_server_host: 10.0.0.1"),
-    ),
-    "network: a file": ("there is no such file", train(f"'{ELSEWHERE}.jsonl'")),
-    "files: a folder above": (
-        "writes outside outputs/",
-        recipe(output_dir="outputs/x/../../../outside/x"),
-    ),
-    "files: a template": (
-        "set `model.chat_template`",
-        recipe(sft=f"{{chat_template_path: {OUTSIDE}/canary}}"),
-    ),
-    "files: a base above": ("expected a file of this folder", "base: ../outside/canary.yaml\n"),
-    "limits: aliases that multiply": ("an alias", BOMB),
-    "limits: 10,000 levels": ("levels deep", "a: " + "[" * 10_000 + "]" * 10_000),
-    "limits: its own base": ("a circle", "base: mine.yaml\n"),
-    "limits: a long text": ("takes more than", templated("{{ 'a' * 10**10 }}")),
-    "limits: a long path": ("a dotted path is", reward(f"? {'a.' * 3000}f\n: {{}}")),
-    "words: a code in a key": ("unknown key", grpo(r'"\e]0;x\a": 1')),
-    "words: a template's": (
-        "fails: TemplateError",
-        templated("{{ raise_exception('\x1b]0;x\x07') }}"),
-    ),
-    "words: half a character": ("half of a character", recipe(output_dir=r'"outputs/\ud800"')),
-    "code: a package's": (
-        TRUST,
-        reward("x.y.paid: {}"),
-        put("x/y.py", EVIL),
-        put("x/__init__.py", EVIL),
-    ),
-    "code: behind a link": (
-        TRUST,
-        reward("x.y.paid: {}"),
-        put("outputs/y.py", EVIL),
-        link("x", "outputs"),
-    ),
-    "files: a linked output": ("writes outside outputs/", recipe(), link("outputs/mine", OUTSIDE)),
-    "limits: 100 MB": ("and a recipe is a page", "", zeros(MINE, 10**8)),
-    "limits: a pipe": ("is not a file", "", made(MINE, os.mkfifo)),
-}
-ATTACKS = {
-    f"recipe: {key}": (says, put(MINE, text), *more) for key, (says, text, *more) in RECIPES.items()
-} | {
-    "data: zeros": ("a file of problems ends in", link("theirs.jsonl", "/dev/zero")),
-    "data: 40 GB": ("theirs.jsonl", zeros("theirs.jsonl", 40 * 10**9)),
-    "data: 900 levels": (
-        "nested too deeply",
-        put("theirs.jsonl", rows(x="y").replace('"y"', "[" * 900 + "]" * 900)),
-    ),
-    "data: codes in a column": (
-        "say which holds the problem",
-        put("theirs.jsonl", json.dumps({TITLE: 1})),
-    ),
-    "data: images": (
-        Harmless("without images"),
-        put("theirs.jsonl", rows(images=[f"{ELSEWHERE}.png"])),
-    ),
-    "data: pickled types": (Harmless(), parquet(list(map(str, range(60))), 1, **PICKLED)),
-    "data: a megabyte 6,000 times": (
-        "theirs.parquet takes more than",
-        parquet(["1" * 2**20], 6000),
-    ),
-    "check: codes in problems": (
-        Harmless("ready"),
-        put("theirs.jsonl", rows(problem=TITLE + "{}", self=1)),
-    ),
-    "model: a key as its template": ("outside its", link("theirs/chat_template.jinja")),
-    "model: what comes to nothing": (
-        Harmless(),
-        *(link("theirs/additional_chat_templates/x.jinja"), made("theirs/README.md", os.mkfifo)),
-        *(put("theirs/evil.py", EVIL), alter("theirs/config.json", **FOREIGN)),
-        alter(
-            "theirs/tokenizer_config.json",
-            auto_map=FOREIGN,
-            **dict.fromkeys(("vocab", "merges"), f"{OUTSIDE}/canary"),
-        ),
-    ),
-    "model: pickled": (
-        "holds no model.safetensors",
-        gone(WEIGHTS),
-        put("theirs/pytorch_model.bin", PICKLE),
-    ),
-    "model: 64 GiB in a layer": (
-        "config.json: asks for",
-        alter("theirs/config.json", vocab_size=2**22, hidden_size=2**12),
-    ),
-    "model: 16 GiB of zeros": (
-        "opening it takes more than the memory",
-        *(
-            alter("theirs/config.json", vocab_size=2**26),
-            put(WEIGHTS, safetensors("model.embed_tokens.weight", 2**26, 64)),
-        ),
-        zeros(WEIGHTS, 2**34),
-    ),
-    "model: a template that fails at some questions": (
-        "the chat template says: division by zero",
-        put(
-            "theirs/chat_template.jinja",
-            "{{ messages[0].content }}{% if 12 < messages[0].content|length < 100 %}{{ 1 / 0 }}{%"
-            " endif %}",
-        ),
-    ),
-    "model: an end that it lacks": (
-        "no completion could end",
-        put("theirs/special_tokens_map.json", json.dumps({"eos_token": "<new>"})),
-    ),
-    "model: a code in its rope": (
-        "theirs/config.json",
-        alter("theirs/config.json", rope_parameters={"rope_type": TITLE}),
-    ),
-    "model: a code in a weight": ("has a weight named", put(WEIGHTS, safetensors(TITLE, 0))),
-    "adapter: pickled": (
-        "holds no adapter_mod",
-        gone(LORA),
-        put("theirs/adapter_model.bin", PICKLE),
-    ),
-    "adapter: BOFT": ("only plain LoRA", alter(PARAMETERS, peft_type="BOFT")),
-    "adapter: a large rank": ("size mismatch", alter(PARAMETERS, r=4096)),
-    "adapter: without weights": ("lacks base_model", put(LORA, safetensors("x", 0))),
-    "adapter: weights elsewhere": ("outside its folder", link(LORA)),
-    "run: a linked checkpoint": ("is a link", link(f"{CHECKPOINT}/optimizer.pt")),
-    "run: a file above": (
-        Harmless("is missing"),
-        put(f"{CHECKPOINT}/manifest.json", {"files": {"../../../../../outside/canary": [5, "x"]}}),
-    ),
-    "run: a best checkpoint elsewhere": (
-        *(
-            "as the best checkpoint",
-            alter(f"{CHECKPOINT}/trainer_state.json", best_model_checkpoint=str(OUTSIDE)),
-        ),
-        signed,
-    ),
-    "run: piped metrics": ("metrics.jsonl", made(f"{RUN}/metrics.jsonl", os.mkfifo)),
-    "run: an adapter beside its own": (
-        *(Harmless("done"), put(f"{CHECKPOINT}/x/adapter_model.safetensors", "x")),
-        *(put(f"{CHECKPOINT}/x/adapter_config.json", {"peft_type": "LORA", "r": 10**7}), signed),
-    ),
-    "run: half a checkpoint": (
-        *(
-            "lacks base_model",
-            put(f"{CHECKPOINT}/adapter_model.safetensors", safetensors("x", 0)),
-            signed,
-        ),
-    ),
-    "run: a recipe with a tag": (
-        "cannot be read",
-        put(f"{RUN}/recipe.yaml", "a: !!python/name:os.system x\n"),
-    ),
-    "run: a pickled optimizer": ("checkpoint-1", put(f"{CHECKPOINT}/optimizer.pt", PICKLE), signed),
-    "run: data without sense": (Harmless("data.json was lost"), put(f"{RUN}/data.json", "{")),
-    # Where another stage reads the same, or goes on to write.
-    "evaluate: linked answers": (
-        "is a link",
-        gone(f"{HELD_OUT}/base.jsonl"),
-        link(f"{HELD_OUT}/base.partial"),
-    ),
-    "report: in lists": ("base.jsonl", put(f"{HELD_OUT}/base.jsonl", "[]\n[]\n")),
-    "merge: a linked folder": ("is a link", link("outputs/mine/merged.partial", OUTSIDE)),
+ALIASES = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefgh"))
+TEXTS = {
+    "{outside}": str(OUTSIDE),
+    "{checkpoint}": CHECKPOINT,
+    "{held_out}": HELD_OUT,
+    "{title}": "\x1b]0;x\x07",
+    "{evil}": f"open('{OUTSIDE}/new', 'w')\n" + PAID,
+    "{pickle}": f"cos\nsystem\n(S'touch {OUTSIDE}/new'\ntR.",
+    "{bomb}": "a: &a [x, x, x]\n" + ALIASES,
+    "{deep}": "a: " + "[" * 10_000 + "]" * 10_000,
+    "{dotted}": "a." * 3000,
 }
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_is_refused_or_harmless(name, room, arena):
-    (begin, place, *command), (says, *changes) = KINDS[name.partition(":")[0]], ATTACKS[name]
-    for change in (*begin, *changes):
-        change(room)
+def with_texts(value):
+    """A value of attacks.yaml with the texts that its names in braces stand for."""
+    if isinstance(value, dict):
+        return {with_texts(key): with_texts(value[key]) for key in value}
+    if isinstance(value, list):
+        return [with_texts(part) for part in value]
+    if isinstance(value, str):
+        for name, text in TEXTS.items():
+            value = value.replace(name, text)
+    return value
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of attacks.yaml."""
+
+    case: str
+    says: str
+    harmless: bool = False
+    text: str | None = None
+    sections: dict | None = None
+    grpo: str = ""
+    reward: str = ""
+    train: str = ""
+    template: str = ""
+    do: list = field(default_factory=list)
+
+
+def attack(**columns) -> Row:
+    return Row(**with_texts(columns))
+
+
+@pytest.mark.parametrize("row", cases(__file__, "attacks.yaml", attack))
+def test_an_attack_is_refused_or_harmless(row, room, arena):
+    begin, place, *command = KINDS[row.case.partition(":")[0]]
+    if attacked(row) is not None:
+        put(room, MINE, attacked(row))
+    for change, *arguments in (*begin, *row.do):
+        BY_NAME[change](room, *arguments)
     before = tree()
     ended = arena.run(*command)
     print(ended.text)
@@ -539,8 +374,8 @@ def test_an_attack_is_refused_or_harmless(name, room, arena):
     assert not NO_MEMORY.search(ended.text), "took all memory"
     assert "Traceback" not in ended.text
     assert not CODES.search(ended.text)
-    lines = [line for line in ended.text.splitlines() if says in line]
-    if isinstance(says, Harmless):
+    lines = [line for line in ended.text.splitlines() if row.says in line]
+    if row.harmless:
         assert ended.code == 0
         assert lines
     else:
@@ -549,17 +384,18 @@ def test_an_attack_is_refused_or_harmless(name, room, arena):
 
 
 def test_what_reaches_out_is_seen(room, arena):
-    reach = (
-        f"    import httpx\n    open('{OUTSIDE}/canary', 'w')\n   "
-        " httpx.get('https://example.org')\n"
-    )
-    put("trusted.py", PAID.replace("\n", "\n" + reach, 1))(room)
-    put(MINE, reward("trusted.paid: {}"))(room)
+    reach = f"""
+    import httpx
+    open('{OUTSIDE}/canary', 'w')
+    httpx.get('https://example.org')
+"""
+    put(room, "trusted.py", PAID.replace("\n", reach, 1))
+    put(room, MINE, recipe(rewards="{correct_answer: {weight: 1.0}, trusted.paid: {}}"))
     before = tree()
     assert arena.run("audit", MINE).reached
     after = tree()
     assert {Path(name).name for name in after if before.get(name) != after[name]} >= {"canary"}
-    put(MINE, recipe(model="{name_or_path: a/model}"))(room)
+    put(room, MINE, recipe(model="{name_or_path: a/model}"))
     assert arena.run("grpo", MINE).reached  # the Hub
 
 

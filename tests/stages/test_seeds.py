@@ -101,44 +101,6 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        *(
-            (
-                [f"--seeds={given}"],
-                f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong}"',
-            )
-            for given, wrong in [
-                ("1 2 x", "x"),
-                ("", ""),
-                ("1 02", "02"),
-                ("1 '2'", "'2'"),
-                ("1 \u0663", "\u0663"),
-                ("-1", "-1"),
-                (
-                    "1 9999999999",
-                    "9999999999",
-                ),  # which its own stages would refuse, after the first had trained
-            ]
-        ),
-        (
-            ["seed=5", "--seeds=1"],
-            "override seed=5: seed: make seeds sets it for each seed: leave it out",
-        ),
-        (
-            ["output_dir=outputs/y", "--seeds=1"],
-            "output_dir: make seeds sets it for each seed: leave it out",
-        ),
-        (["grpo.max_stepz=5", "--seeds=1"], "did you mean max_steps?"),
-    ],
-    ids=str,
-)
-def test_a_mistake_is_told_before_any_seed_is_trained(given, told):
-    said = refused("seeds", RECIPE, "--check", *given)
-    assert told in said and len(said.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
     ("options", "told"),
     [("CHAIN=dp0", "CHAIN=dp0: expected grpo or dpo"), ("RECIPE=it's/it's.yaml", "it's")],
 )

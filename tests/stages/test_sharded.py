@@ -4,8 +4,8 @@ loses a process to SIGKILL, and both go on.
 """
 
 import json
-import os
-import subprocess
+import shlex
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,45 +13,43 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 
 from schema.configs import ACCURACY, RIGHT
-from tests.support import LORA, ROOT, ended, read_lines, run_stage, same_weights, weights
-from tests.waits import run_command, start_command, until
+from tests.stage_process import Started
+from tests.support import (
+    LORA,
+    copied,
+    read_lines,
+    run_stage,
+    same_weights,
+    weights,
+)
 
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
-ON_A_CPU = ["--num_processes", "2", "--mixed_precision", "no", "-m"]
-# Way to its file and what follows it; cpu2.yaml is ddp.yaml for two processes on a CPU.
-WAYS = {"ddp": ["cpu2", "-m"], "fsdp2": ["fsdp2", *ON_A_CPU, "tests.shards_on_cpu"]}
-WAYS |= {each: [each, *ON_A_CPU] for each in ("zero2", "zero3")}
-ON_GPUS = ["--num_processes", "2", "-m", "tests.stages.test_two_gpus"]  # over NCCL
-WAYS |= {"ddp on GPUs": ["ddp", *ON_GPUS], "fsdp2 on GPUs": ["fsdp2", *ON_GPUS]}
+ON_A_CPU = ["--num_processes", "2", "--mixed_precision", "no"]
+ON_GPUS = ["--num_processes", "2"]  # over NCCL
+# Way to its file, options, and the module that starts the stage, if any; cpu2.yaml is ddp.yaml for
+# two processes on a CPU.
+WAYS = {
+    "ddp": ("cpu2", [], []),
+    "fsdp2": ("fsdp2", ON_A_CPU, ["tests.shards_on_cpu"]),
+    "zero2": ("zero2", ON_A_CPU, []),
+    "zero3": ("zero3", ON_A_CPU, []),
+    "ddp on GPUs": ("ddp", ON_GPUS, ["tests.stages.test_two_gpus"]),
+    "fsdp2 on GPUs": ("fsdp2", ON_GPUS, ["tests.stages.test_two_gpus"]),
+}
 NO_DEEPSPEED = pytest.mark.skipif(
     find_spec("deepspeed") is None, reason="make setup EXTRAS=deepspeed"
 )
 SHARDED = ["fsdp2", *(pytest.param(each, marks=NO_DEEPSPEED) for each in ("zero2", "zero3"))]
-SHORT = [
-    "recipes/tiny-arithmetic.yaml",
-    "data.validation=24",
-    "evaluate.checkpoint_problems=8",
-    "model.build=null",
-]
-SHORT += [
-    "sft.max_steps=20",
-    "sft.save_steps=5",
-    "grpo.max_steps=6",
-    "grpo.eval_steps=2",
-    "grpo.logging_steps=1",
-]
-SHORT += [
-    "grpo.num_generations=4",
-    "grpo.num_iterations=1",
-    "grpo.beta=0.04",
-    "grpo.gradient_checkpointing=true",
-]
-SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=8"]
+SHORT = shlex.split("""
+    recipes/tiny-arithmetic.yaml data.validation=24 evaluate.checkpoint_problems=8 model.build=null
+    sft.max_steps=20 sft.save_steps=5 grpo.max_steps=6 grpo.eval_steps=2 grpo.logging_steps=1
+    grpo.num_generations=4 grpo.num_iterations=1 grpo.beta=0.04 grpo.gradient_checkpointing=true
+    rewards.tests.varied_reward.varied='{weight: 1.0}' grpo.per_device_train_batch_size=8
+""")
 LAST = "grpo/checkpoint-6"
 BATCH = "sft.per_device_train_batch_size={}"
 PATIENCE = 400  # seconds for what takes 45 on a slow core that others use too
@@ -76,63 +74,37 @@ def alone(base, tmp_path_factory) -> Path:
     return folder / "sft"
 
 
-class Launch:
+def launched(way: str, stage: str, folder: Path, base: Path, *settings: str) -> Started:
     """A stage on two processes."""
+    file, options, starter = WAYS[way]
+    before = [sys.executable, "-m", "stages.launch", "--config_file"]
+    before += [f"accelerate_configs/{file}.yaml", *options]
+    environment = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
+    environment |= {"DS_ACCELERATOR": "cpu"}  # also on a machine with a GPU
+    settings = [BATCH.format(32), f"model.name_or_path={base}", f"output_dir={folder}", *settings]
+    module, *words = [*starter, f"stages.{stage}", *SHORT, *settings]
+    return Started(module, *words, before=before, environment=environment)
 
-    def __init__(self, way: str, stage: str, folder: Path, base: Path, *given: str):
-        file, *words = WAYS[way]
-        command = [
-            sys.executable,
-            "-m",
-            "stages.launch",
-            "--config_file",
-            f"accelerate_configs/{file}.yaml",
-            *words,
-        ]
-        command += [f"stages.{stage}", *SHORT]
-        command += [BATCH.format(32), f"model.name_or_path={base}", f"output_dir={folder}", *given]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
-        environment |= {"DS_ACCELERATOR": "cpu"}  # also on a machine with a GPU
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        self.process = start_command(command, cwd=ROOT, env=environment, **pipes)
-        self.folder = folder / stage
 
-    def ended(self) -> str:
-        """What it said."""
-        return ended(self.process, PATIENCE)
+def saved(started: Started, folder: Path) -> Started:
+    """Wait until a stage has a checkpoint."""
+    return started.until(lambda: any(folder.glob("checkpoint-*/manifest.json")), PATIENCE)
 
-    def done(self) -> str:
-        said = self.ended()
-        assert self.process.returncode == 0, said[-6000:]
-        return said
 
-    def saved(self) -> "Launch":
-        """Wait until it has a checkpoint."""
-        try:
-            until(
-                lambda: list(self.folder.glob("checkpoint-*/manifest.json")),
-                PATIENCE,
-                running=[self.process],
-            )
-        except AssertionError as failure:
-            failure.add_note(self.ended()[-6000:])
-            raise
-        return self
-
-    def rank(self, number: int) -> psutil.Process:
-        stage = f"stages.{self.folder.name}"  # and not the verifier's worker below it
-        below = psutil.Process(self.process.pid).children(recursive=True)
-        found = [each for each in below if stage in each.cmdline()]
-        return next(each for each in found if each.environ().get("RANK") == str(number))
+def done(started: Started) -> str:
+    """Wait until a stage is done, and return what it printed."""
+    ended = started.ended(PATIENCE)
+    assert ended.returncode == 0, started.printed()[-6000:]
+    return started.printed()
 
 
 class Run(NamedTuple):
     """`home`: the output folder of a run whose warm start was stopped; its GRPO was not, that in
-    `killed` was. `said`: what each launch did, and its exit code."""
+    `killed` was. `printed`, `codes`: by what happened to each launch."""
 
     home: Path
     killed: Path
-    said: dict[str, str]
+    printed: dict[str, str]
     codes: dict[str, int]
 
 
@@ -150,19 +122,20 @@ def runs(base, tmp_path_factory):
 
 
 def trained(way: str, base: Path, home: Path) -> Run:
-    stopped = Launch(way, "sft", home / "whole", base, LORA).saved()
-    stopped.process.terminate()
-    said, codes = {"stopped": stopped.ended()}, {"stopped": stopped.process.returncode}
-    said["resumed"] = Launch(way, "sft", home / "whole", base, LORA).done()
-    (home / "killed").mkdir()
-    run_command(["cp", "-r", home / "whole/sft", home / "killed/sft"], check=True)
-    killed = Launch(way, "grpo", home / "killed", base, LORA).saved()
-    killed.rank(1).kill()
-    said["killed"], codes["killed"] = killed.ended(), killed.process.returncode
-    assert not (home / "killed/grpo/summary.json").exists()
-    said["again"] = Launch(way, "grpo", home / "killed", base, LORA).done()
-    said["whole"] = Launch(way, "grpo", home / "whole", base, LORA).done()
-    return Run(home / "whole", home / "killed", said, codes)
+    whole, killed = home / "whole", home / "killed"
+    stopped = saved(launched(way, "sft", whole, base, LORA), whole / "sft")
+    stopped.send(signal.SIGTERM)
+    codes = {"stopped": stopped.ended(PATIENCE).returncode}
+    printed = {"stopped": stopped.printed()}
+    printed["resumed"] = done(launched(way, "sft", whole, base, LORA))
+    copied(whole, killed, "sft")
+    lost = saved(launched(way, "grpo", killed, base, LORA), killed / "grpo")
+    lost.rank(1).kill()
+    codes["killed"] = lost.ended(PATIENCE).returncode
+    assert not (killed / "grpo/summary.json").exists()
+    printed["again"] = done(launched(way, "grpo", killed, base, LORA))
+    done(launched(way, "grpo", whole, base, LORA))
+    return Run(whole, killed, printed, codes)
 
 
 def furthest(folder: Path, other: Path) -> float:
@@ -184,8 +157,8 @@ def distances(folder: Path) -> list[float]:
 @pytest.mark.parametrize("way", ["ddp", *SHARDED])
 def test_a_warm_start_that_was_stopped_is_that_of_one_process(way, runs, alone, base):
     run = runs(way)
-    assert run.codes["stopped"] == 75 and "sft: stopped at step" in run.said["stopped"]
-    assert f"from {run.home}/sft/checkpoint-" in run.said["resumed"]
+    assert run.codes["stopped"] == 75 and "sft: stopped at step" in run.printed["stopped"]
+    assert f"from {run.home}/sft/checkpoint-" in run.printed["resumed"]
     difference = furthest(run.home / "sft", alone)
     print(f"{way}: the warm start differs from that of one process by {difference:.2g}")
     assert difference < 5e-5 < furthest(alone / "checkpoint-15", alone)
@@ -196,8 +169,8 @@ def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
     run = runs(way)
     assert run.codes["killed"] not in (0, 75)
     assert (
-        f"from {run.killed}/grpo/checkpoint-" in run.said["again"]
-        and "FutureWarning" not in run.said["again"]
+        f"from {run.killed}/grpo/checkpoint-" in run.printed["again"]
+        and "FutureWarning" not in run.printed["again"]
     )
     for folder in (
         "grpo",
@@ -239,8 +212,7 @@ def test_its_adapter_is_evaluated_by_one_process(way, runs, base):
 @pytest.mark.parametrize("way", SHARDED)
 def test_the_reference_of_a_whole_model_is_whole(way, base, tmp_path):
     """Under FSDP2 trl leaves it to the first process's shards, and the rest of it is zeros."""
-    Launch(
-        way, "grpo", tmp_path, base, "sft=null", "grpo.max_steps=2", "grpo.eval_steps=null"
-    ).done()
+    short = ["sft=null", "grpo.max_steps=2", "grpo.eval_steps=null"]
+    done(launched(way, "grpo", tmp_path, base, *short))
     first, second = distances(tmp_path / "grpo")
     assert first == pytest.approx(0, abs=1e-9) and 1e-9 < second < 0.01

@@ -7,40 +7,27 @@ queue, and ends as if nothing had been. With a server node, a stand-in takes vLL
     pytest -s tests/stages/test_slurm.py      # prints the job's log
 """
 
-import json
 import os
 import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests import vllm_stand_in
+from tests.namespaces import namespaces
 from tests.stage_process import free_port
-from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
-from tests.waits import run_command, start_command
+from tests.support import ROOT, TWO_PROCESSES, read_lines, run_stage, same_weights
+from tests.waits import run_command, start_command, until
 
 PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
 MISSING = [each for each in PROGRAMS if shutil.which(each) is None] + ["root"] * (os.geteuid() != 0)
 NODES = {"n1": "10.78.0.1", "n2": "10.78.0.2", "n3": "10.78.0.3"}
 HERE = "10.78.0.254"
-NETWORK = f"""
-ip link add grpo-slurm type bridge
-ip address add {HERE}/24 dev grpo-slurm
-ip link set grpo-slurm up
-"""
-NETWORK_OF_NODE = """
-ip netns add grpo-{node}
-ip link add grpo-{node} type veth peer name eth0 netns grpo-{node}
-ip link set grpo-{node} master grpo-slurm up
-ip -n grpo-{node} address add {address}/24 dev eth0
-ip -n grpo-{node} link set eth0 up
-ip -n grpo-{node} link set lo up
-"""
 PATIENCE = 600  # seconds for a run of 2 minutes on one slow core
 SHORT = ["data.validation=40", "sft.max_steps=30", "grpo.max_steps=40", "grpo.save_steps=4"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=16"]
@@ -74,17 +61,8 @@ def network() -> Iterator[None]:
     """An address and a cable for each node."""
     if MISSING:
         pytest.skip(f"a Slurm of one's own needs {', '.join(MISSING)}")
-    words = NETWORK + "".join(
-        NETWORK_OF_NODE.format(node=node, address=NODES[node]) for node in NODES
-    )
-    try:
-        if (done := run_command(["sh", "-ec", words], capture_output=True, text=True)).returncode:
-            pytest.skip(f"no network of one's own: {done.stderr.strip()}")
+    with namespaces("grpo-slurm", HERE, {f"grpo-{node}": NODES[node] for node in NODES}):
         yield
-    finally:
-        for node in NODES:
-            run_command(["ip", "netns", "delete", f"grpo-{node}"], capture_output=True)
-        run_command(["ip", "link", "delete", "grpo-slurm"], capture_output=True)
 
 
 def slurmd(node: str, folder: Path) -> list[str]:
@@ -95,16 +73,8 @@ def slurmd(node: str, folder: Path) -> list[str]:
     hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {node}\n{''.join(others)}")
     start = f"hostname {node} && mount --bind {hosts} /etc/hosts && exec slurmd -D"
     # Not `ip netns exec`, which hides the cgroups that slurmd asks for.
-    return [
-        "nsenter",
-        f"--net=/run/netns/grpo-{node}",
-        "unshare",
-        "--uts",
-        "--mount",
-        "sh",
-        "-c",
-        start,
-    ]
+    within = ["nsenter", f"--net=/run/netns/grpo-{node}", "unshare", "--uts", "--mount"]
+    return [*within, "sh", "-c", start]
 
 
 @pytest.fixture
@@ -123,35 +93,17 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
     (folder / "key").write_bytes(os.urandom(64))
     (folder / "key").chmod(0o400)
     monkeypatch.setenv("SLURM_CONF", str(config))
-    of_munge = {
-        "key-file": "key",
-        "socket": "munge.socket",
-        "pid-file": "pid",
-        "log-file": "log",
-        "seed-file": "seed",
-    }
-    munge = [
-        "munged",
-        "--foreground",
-        "--force",
-        *(f"--{key}={folder / name}" for key, name in of_munge.items()),
-    ]
+    munge = ["munged", "--foreground", "--force", f"--key-file={folder}/key"]
+    munge += [f"--socket={folder}/munge.socket", f"--pid-file={folder}/pid"]
+    munge += [f"--log-file={folder}/log", f"--seed-file={folder}/seed"]
     daemons = []
     try:
         for command in (munge, ["slurmctld", "-D"], *(slurmd(each, folder) for each in NODES)):
             log = (folder / f"daemon-{len(daemons)}.log").open("w")
-            daemons.append(
-                start_command(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
-            )
+            options = {"cwd": folder, "stdout": log, "stderr": log, "start_new_session": True}
+            daemons.append(start_command(command, **options))
             time.sleep(1)
-        until(
-            lambda: (
-                asked("sinfo", "-h", "-N", "-p", "patient", "-o", "%t").split()
-                == ["idle"] * len(NODES)
-            ),
-            "idle nodes",
-            30,
-        )
+        until(all_idle, 30, pause=0.2)
         yield folder
     finally:
         run_command(["scancel", "--user=root"], check=False)
@@ -167,11 +119,9 @@ def asked(*command: str) -> str:
     return run_command(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def until(there, what: str, seconds: float = PATIENCE):
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end, f"no {what} in {seconds:.0f} s"
-        time.sleep(0.2)
+def all_idle() -> bool:
+    states = asked("sinfo", "-h", "-N", "-p", "patient", "-o", "%t")
+    return states.split() == ["idle"] * len(NODES)
 
 
 def state(job: str) -> str:
@@ -190,27 +140,34 @@ def submit(nodes: int, log: Path, run: Path, *overrides: str) -> str:
 
 
 def take_the_nodes_away(log: Path):
-    asked(
-        "sbatch", "--partition=urgent", f"--nodes={len(NODES)}", f"--output={log}", "--wrap=sleep 1"
-    )
+    options = ["--partition=urgent", f"--nodes={len(NODES)}", f"--output={log}"]
+    asked("sbatch", *options, "--wrap=sleep 1")
+
+
+def wait(job: str, condition: Callable[[], object]):
+    """Wait for a condition, or for the job's failure."""
+    until(lambda: bool(condition()) or failed(job), pause=0.2)
+
+
+def checkpoints(run: Path) -> list[Path]:
+    return [*run.glob("grpo/checkpoint-*/manifest.json")]
 
 
 def go_on_after_preemption(job: str):
     """Wait for the job's return to the queue, and then for its end."""
-    until(lambda: state(job) == "PENDING" or failed(job), "return to the queue")
+    wait(job, lambda: state(job) == "PENDING")
     if state(job) == "PENDING":
         # Slurm would let it wait for two minutes
         asked("scontrol", "update", f"JobId={job}", "StartTime=now")
-        until(lambda: state(job) == "COMPLETED" or failed(job), "end")
+        wait(job, lambda: state(job) == "COMPLETED")
 
 
 @pytest.mark.slow
-def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path, monkeypatch):
-    for key, value in {"RECIPE": "tiny-arithmetic", "ACCELERATE": "cpu2", "PROCESSES": "2"}.items():
-        monkeypatch.setenv(key, value)
+def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path):
+    os.environ |= {"RECIPE": "tiny-arithmetic", "ACCELERATE": "cpu2", "PROCESSES": "2"}
     log, run = tmp_path / "job.log", tmp_path / "preempted"
     job = submit(2, log, run)
-    until(lambda: [*run.glob("grpo/checkpoint-*/manifest.json")] or failed(job), "checkpoint")
+    wait(job, lambda: checkpoints(run))
     take_the_nodes_away(tmp_path / "urgent")
     go_on_after_preemption(job)
     said = log.read_text()
@@ -220,26 +177,17 @@ def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path, monkeypatch
     assert f"job {job}, start 2: 2 processes on n[1-2]" in said
     assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
     shutil.copytree(run / "sft", tmp_path / "whole/sft")
-    run_stage(
-        "grpo",
-        "recipes/tiny-arithmetic.yaml",
-        *SHORT,
-        f"output_dir={tmp_path}/whole",
-        launcher=TWO_PROCESSES,
-    )
+    settings = ["recipes/tiny-arithmetic.yaml", *SHORT, f"output_dir={tmp_path}/whole"]
+    run_stage("grpo", *settings, before=TWO_PROCESSES)
     assert same_weights(run / "grpo", tmp_path / "whole/grpo")
 
 
 @pytest.fixture
-def vllm(tmp_path, monkeypatch) -> Path:
+def vllm(tmp_path) -> Path:
     """A job with a server node, and the stand-in for vLLM; its folder."""
     folder = tmp_path / "vllm"
-    for key, value in {
-        "RECIPE": "tiny-arithmetic",
-        "SERVER_NODES": "1",
-        **vllm_stand_in.install(folder),
-    }.items():
-        monkeypatch.setenv(key, value)
+    os.environ |= {"RECIPE": "tiny-arithmetic", "SERVER_NODES": "1"}
+    os.environ |= vllm_stand_in.install(folder)
     return folder
 
 
@@ -249,16 +197,15 @@ def servers() -> list[psutil.Process]:
 
 
 @pytest.mark.slow
-def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_path, monkeypatch):
-    monkeypatch.setenv("ACCELERATE", "cpu2")
-    monkeypatch.setenv("PROCESSES", "2")
+def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_path):
+    os.environ |= {"ACCELERATE": "cpu2", "PROCESSES": "2"}
     log, run = tmp_path / "job.log", tmp_path / "run"
     job = submit(3, log, run)
-    until(lambda: [*run.glob("grpo/checkpoint-*/manifest.json")] or failed(job), "checkpoint")
+    wait(job, lambda: checkpoints(run))
     (vllm / "hold").touch()
-    until(lambda: (vllm / "held").is_file() or failed(job), "request for completions")
+    wait(job, (vllm / "held").is_file)
     take_the_nodes_away(tmp_path / "urgent")
-    until(lambda: "stopping: " in log.read_text() or failed(job), "SIGTERM")
+    wait(job, lambda: "stopping: " in log.read_text())
     (vllm / "hold").unlink()  # the step goes on, and needs its completions
     go_on_after_preemption(job)
     said = log.read_text()
@@ -269,7 +216,7 @@ def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_pat
     assert f"job {job}, start 2: 2 processes on n[1-3], with a vLLM server on n1" in said
     assert said.count("trl vllm-serve --model=") == 2 and f"--host={NODES['n1']} " in said
     assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
-    lines = [json.loads(line) for line in (run / "grpo/metrics.jsonl").read_text().splitlines()]
+    lines = read_lines(run / "grpo/metrics.jsonl")
     ratios = [line[each] for line in lines for each in RATIOS if each in line]
     # sampled from the weights that are trained
     assert ratios and all(abs(ratio - 1) < 1e-3 for ratio in ratios)
@@ -277,11 +224,11 @@ def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path, monkeypatch):
-    monkeypatch.setenv("DIES_AFTER", "3")
+def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path):
+    os.environ["DIES_AFTER"] = "3"
     log, run = tmp_path / "job.log", tmp_path / "run"
     job = submit(2, log, run, "grpo.save_steps=2")
-    until(lambda: state(job) == "COMPLETED" or failed(job), "end")
+    wait(job, lambda: state(job) == "COMPLETED")
     said = log.read_text()
     print(said)
     assert "the vLLM server is gone" in said and "resumes from" in said
@@ -293,19 +240,12 @@ def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("servers", "nodes"), [("1", "1"), ("2", "4"), ("yes", "4")])
-def test_what_is_no_division_into_servers_and_trainers_is_refused(servers, nodes):
-    environment = {
-        "RECIPE": "tiny-arithmetic",
-        "SERVER_NODES": servers,
-        "SLURM_JOB_NUM_NODES": nodes,
-    }
+def test_what_is_no_division_into_servers_and_trainers_is_refused(servers, nodes, snapshot):
+    given = {"RECIPE": "tiny-arithmetic", "SERVER_NODES": servers, "SLURM_JOB_NUM_NODES": nodes}
     words = ["bash", "launch/grpo.slurm"]
-    done = run_command(
-        words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and done.stderr.startswith(
-        f"SERVER_NODES={servers} with {nodes} nodes: "
-    )
+    done = run_command(words, cwd=ROOT, env=os.environ | given, capture_output=True, text=True)
+    assert done.returncode == 2
+    snapshot(done.stderr)
 
 
 @pytest.mark.parametrize(("given", "seen"), [(None, "0"), ("2,3", "2"), ("", "")])
@@ -316,11 +256,8 @@ def test_a_process_alone_has_one_gpu(given, seen, tmp_path):
         file.parent.mkdir(parents=True)
         file.write_text(f"#!/bin/bash\n{text}\n")
         file.chmod(0o755)
-    environment = {
-        "RECIPE": "any",
-        "SLURM_JOB_NUM_NODES": "1",
-        "PATH": f"{srun.parent}:{os.environ['PATH']}",
-    }
+    environment = {"RECIPE": "any", "SLURM_JOB_NUM_NODES": "1"}
+    environment["PATH"] = f"{srun.parent}:{os.environ['PATH']}"
     environment |= {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
     words = ["bash", ROOT / "launch/grpo.slurm"]
     done = run_command(words, cwd=tmp_path, env=environment, capture_output=True, text=True)

@@ -1,5 +1,7 @@
 """A real pretrained model: `make smollm2` installs it, `make test-slow` runs this."""
 
+import shlex
+
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -26,30 +28,13 @@ def test_the_weights_are_those_of_a_language_model():
 
 @pytest.mark.parametrize("recipe", ["smollm2-arithmetic", "smollm2-gsm8k"])
 def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
-    overrides = [
-        f"data.dir={math_data}",
-        "data.validation=4",
-        f"output_dir={tmp_path}",
-        "sft.max_steps=2",
-    ]
-    overrides += [
-        "sft.per_device_train_batch_size=4",
-        "grpo.max_steps=1",
-        "grpo.per_device_train_batch_size=8",
-    ]
-    overrides += [
-        "grpo.gradient_accumulation_steps=1",
-        "grpo.num_generations=4",
-        "grpo.save_steps=1",
-    ]
-    overrides += [
-        "grpo.max_completion_length=16",
-        "grpo.logging_steps=1",
-        "sft.logging_steps=1",
-        "evaluate.limit=4",
-        "evaluate.checkpoint_problems=2",
-        "grpo.eval_steps=1",
-    ]
+    overrides = [f"data.dir={math_data}", f"output_dir={tmp_path}"]
+    overrides += shlex.split("""
+        data.validation=4 sft.max_steps=2 sft.per_device_train_batch_size=4 grpo.max_steps=1
+        grpo.per_device_train_batch_size=8 grpo.gradient_accumulation_steps=1 grpo.num_generations=4
+        grpo.save_steps=1 grpo.max_completion_length=16 grpo.logging_steps=1 sft.logging_steps=1
+        evaluate.limit=4 evaluate.checkpoint_problems=2 grpo.eval_steps=1
+    """)
     path = f"recipes/{recipe}.yaml"
     for stage in ("sft", "grpo", "evaluate"):
         run_stage(stage, path, *overrides)

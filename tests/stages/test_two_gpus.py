@@ -8,6 +8,7 @@ which GPUs its process has used:
 
 import importlib
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,11 +18,10 @@ import pytest
 import torch
 
 from stages.cli import run
-from tests.stage_process import free_port
-from tests.stages.test_sharded import LORA, SHORT, Launch
+from tests.stage_process import Started, free_port
+from tests.stages.test_sharded import LORA, SHORT, done, launched, saved
 from tests.stages.test_vllm_server import RECIPE, SERVER
-from tests.support import ROOT, read_lines, run_stage, weights
-from tests.waits import start_command
+from tests.support import read_lines, run_stage, weights
 from training import train as training
 
 pytestmark = [
@@ -57,7 +57,7 @@ def moved(folder: Path, other: Path) -> float:
 
 
 def test_ddp(base, tmp_path):
-    said = Launch("ddp on GPUs", "grpo", tmp_path, base, LORA, "sft=null").done()
+    said = done(launched("ddp on GPUs", "grpo", tmp_path, base, LORA, "sft=null"))
     assert uses(said) == EACH_ITS_OWN
     assert (
         len([line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "reward" in line]) == 6
@@ -68,19 +68,19 @@ def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
     """A GPU's kernels need not repeat themselves to the bit; what was resumed is far nearer to what
     was not than that is to its own last checkpoint but one."""
     way, whole, stopped = "fsdp2 on GPUs", tmp_path / "apart/whole", tmp_path / "stopped"
-    launch = Launch(way, "sft", stopped, base, LORA, *SFT).saved()
-    launch.process.terminate()
-    assert "sft: stopped at step" in launch.ended() and launch.process.returncode == 75
-    said = Launch(way, "sft", stopped, base, LORA, *SFT).done()
+    launch = saved(launched(way, "sft", stopped, base, LORA, *SFT), stopped / "sft")
+    launch.send(signal.SIGTERM)
+    assert launch.ended().returncode == 75 and "sft: stopped at step" in launch.printed()
+    said = done(launched(way, "sft", stopped, base, LORA, *SFT))
     assert f"from {stopped}/sft/checkpoint-" in said and uses(said) == EACH_ITS_OWN
-    Launch(way, "sft", whole, base, LORA, *SFT).done()
+    done(launched(way, "sft", whole, base, LORA, *SFT))
     assert 2 * moved(stopped / "sft", whole / "sft") < moved(
         whole / "sft/checkpoint-40", whole / "sft"
     )
-    launch = Launch(way, "grpo", stopped, base, LORA, *SFT).saved()
+    launch = saved(launched(way, "grpo", stopped, base, LORA, *SFT), stopped / "grpo")
     launch.rank(1).kill()
-    assert "grpo: done" not in launch.ended() and launch.process.returncode not in (0, 75)
-    said = Launch(way, "grpo", stopped, base, LORA, *SFT).done()
+    assert launch.ended().returncode not in (0, 75) and "grpo: done" not in launch.printed()
+    said = done(launched(way, "grpo", stopped, base, LORA, *SFT))
     assert f"from {stopped}/grpo/checkpoint-" in said and uses(said) == EACH_ITS_OWN
     assert moved(stopped / "sft", stopped / "grpo/checkpoint-6") > 0
     words = [
@@ -101,30 +101,19 @@ def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
 def test_a_server_samples_from_the_policy(tmp_path):
     """The server loads the base model, whose weights are random; what it samples is the policy's if
     these were sent."""
-    words = [
-        RECIPE,
-        *SERVER,
-        f"grpo.vllm_server_port={free_port()}",
-        f"grpo.vllm_group_port={free_port()}",
-    ]
-    words += [
-        f"output_dir={tmp_path}",
-        "grpo.max_steps=8",
-        "grpo.logging_steps=1",
-        "grpo.vllm_max_model_length=256",
-    ]
+    words = [RECIPE, *SERVER, "grpo.max_steps=8", "grpo.logging_steps=1"]
+    words += ["grpo.vllm_max_model_length=256", f"output_dir={tmp_path}"]
+    words += [f"grpo.vllm_{port}_port={free_port()}" for port in ("server", "group")]
     run_stage("sft", *words, **FIRST)
-    log = tmp_path / "server.log"
-    with log.open("w") as file:
-        command = [sys.executable, "-m", "stages.vllm_server", *words]
-        server = start_command(command, cwd=ROOT, env=os.environ | LAST, stdout=file, stderr=file)
+    python = [sys.executable]
+    server = Started("stages.vllm_server", *words, before=python, environment=LAST)
     try:
-        done = run_stage("grpo", *words, check=False, **FIRST)  # it waits for the server
+        trained = run_stage("grpo", *words, check=False, **FIRST)  # it waits for the server
     finally:
-        server.terminate()
-        server.wait(60)
-    assert done.returncode == 0 and "Traceback" not in done.stderr, (
-        done.stderr[-3000:] + log.read_text()[-3000:]
+        server.send(signal.SIGTERM)
+        server.ended(60)
+    assert trained.returncode == 0 and "Traceback" not in trained.stderr, (
+        trained.stderr[-3000:] + server.printed()[-3000:]
     )
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     differences = [

@@ -2,9 +2,8 @@
 
 import http.server
 import json
-import os
+import shlex
 import signal
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -17,10 +16,9 @@ from trl.scripts import vllm_serve
 from console.faults import RecipeError
 from schema.recipe import load_recipe
 from stages import vllm_server as stage
-from tests import stage_process, vllm_stand_in
-from tests.stage_process import free_port
-from tests.support import ROOT, refused, run_stage
-from tests.waits import start_command
+from tests import vllm_stand_in
+from tests.stage_process import Started, free_port
+from tests.support import run_program, run_stage
 from training import vllm_server
 from training.model import base_model
 
@@ -39,26 +37,23 @@ except metadata.PackageNotFoundError:
 """
 
 
-def start_stage(port: int, log: Path, environment: dict[str, str]) -> subprocess.Popen:
-    words = [sys.executable, "-m", "stages.vllm_server", RECIPE, *SERVER]
-    words.append(f"grpo.vllm_server_port={port}")
-    with log.open("w") as file:
-        environment = os.environ | environment
-        return start_command(words, cwd=ROOT, env=environment, stdout=file, stderr=file)
+def start_stage(port: int, environment: dict[str, str]) -> Started:
+    words = [RECIPE, *SERVER, f"grpo.vllm_server_port={port}"]
+    python = [sys.executable]
+    return Started("stages.vllm_server", *words, before=python, environment=environment)
 
 
 @pytest.mark.slow
 def test_it_prints_the_command_and_a_signal_ends_the_server(tmp_path):
-    port, log = free_port(), tmp_path / "log"
-    process = start_stage(port, log, vllm_stand_in.install(tmp_path / "vllm"))
+    port = free_port()
+    started = start_stage(port, vllm_stand_in.install(tmp_path / "vllm"))
     keys = [f"grpo.vllm_server_port={port}", "grpo.vllm_server_timeout=60"]
     try:
         vllm_server.require_server(load_recipe(RECIPE, [*SERVER, *keys]))  # the trainer finds it
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=20)
-    printed = log.read_text()
-    assert process.returncode == -signal.SIGTERM, printed
+        started.send(signal.SIGTERM)
+    assert started.ended(20).returncode == -signal.SIGTERM
+    printed = started.printed()
     assert "vllm-server: VLLM_USE_FLASHINFER_SAMPLER=0 trl vllm-serve --model=" in printed
     assert f"--port={port} " in printed and "next, in another terminal" in printed
     assert vllm_server.served_model(f"http://127.0.0.1:{port}") is None
@@ -151,10 +146,6 @@ def test_the_last_gpus_are_the_server_s(there, wanted, chosen, monkeypatch):
     assert stage.server_gpus(recipe) == chosen
 
 
-def test_a_recipe_that_asks_no_server_is_refused():
-    assert "this recipe asks no server" in refused("vllm_server", RECIPE)
-
-
 def test_a_model_that_is_refused_elsewhere_is_not_served(tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "require", lambda *_: None)
     (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
@@ -188,16 +179,13 @@ cli.run("grpo", grpo.main)
 
 @pytest.mark.train
 def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
-    keys = [
-        "sft=null",
-        "grpo.num_iterations=1",
-        "grpo.max_steps=3",
-        "grpo.save_steps=2",
-        f"output_dir={tmp_path}",
-    ]
+    keys = shlex.split("""
+        sft=null grpo.num_iterations=1 grpo.max_steps=3 grpo.save_steps=2
+    """)
+    keys += [f"output_dir={tmp_path}"]
     keys.append("grpo.per_device_train_batch_size=16")
     (tmp_path / "dies.py").write_text(DIES)
-    done = stage_process.run(str(tmp_path / "dies.py"), [RECIPE, *keys], ROOT, dict(os.environ))
+    done = run_program(tmp_path / "dies.py", RECIPE, *keys, check=False)
     assert done.returncode == 75, done.stderr
     assert "the vLLM server is gone" in done.stderr and "Traceback" not in done.stderr
     assert f"resumes from {tmp_path}/grpo/checkpoint-2" in done.stderr
@@ -215,17 +203,17 @@ def test_vllm_answers_trl_s_client(tmp_path):
     from trl.generation.vllm_client import VLLMClient
 
     (tmp_path / "sitecustomize.py").write_text(CPU_BUILD)
-    port, log = free_port(), tmp_path / "log"
+    port = free_port()
     for_cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_CI_ENV": "1", "PYTHONPATH": str(tmp_path)}
-    process = start_stage(port, log, for_cpu)
+    started = start_stage(port, for_cpu)
     try:
         client = VLLMClient(host="127.0.0.1", server_port=port, connection_timeout=240)
         answer = client.generate([[5, 6, 7], [8]], n=2, max_tokens=5, logprobs=0)
         information = client.get_server_info()
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
-        print(log.read_text())
+        started.send(signal.SIGTERM)
+        started.ended(60)
+        print(started.printed())
     assert [len(ids) for ids in answer["prompt_ids"]] == [3, 1]
     assert len(answer["completion_ids"]) == 4
     assert all(logprob[0] < 0 for row in answer["logprobs"] for logprob in row)
