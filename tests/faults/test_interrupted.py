@@ -46,7 +46,7 @@ OWN = """
     sft.max_steps=40 sft.save_steps=10 sft.per_device_train_batch_size=16 grpo.num_generations=4
     grpo.per_device_train_batch_size=16 rewards.tests.varied_reward.varied='{weight: 1.0}'
 """
-# A generation cycle is eight steps of the optimizer: twice over four micro-batches of two.
+# Twice over four micro-batches of two: a generation cycle is four steps of the optimizer.
 CYCLE = """
     grpo.num_iterations=2 grpo.steps_per_generation=4 grpo.gradient_accumulation_steps=2
     grpo.save_steps=4
