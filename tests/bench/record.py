@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 from rewards.verifier import judge_all
-from tests.stages.test_wrong_inputs import SAID, in_folder, write_inputs
+from tests.stages.test_wrong_inputs import ROWS, words_of, write_inputs
 from tests.support import CHAIN, LORA, NF4, OF_DPO, ROOT, SHIPPED, kill_when, run_stage
 from tests.waits import all_ended
 
@@ -105,10 +105,9 @@ def write_messages(folder: Path, inputs: Path):
     inputs.mkdir()
     write_inputs(inputs)
     lines = []
-    for name, (stage, arguments, _) in SAID.items():
-        words = [in_folder(inputs, argument) for argument in arguments]
-        text = output(inputs, stage, *words).replace(str(inputs), "inputs")
-        lines.append(f"{name}: {text}")
+    for row in [case.values[0] for case in ROWS]:
+        text = output(inputs, row.stage, *words_of(row, inputs)).replace(str(inputs), "inputs")
+        lines.append(f"{row.case}: {text}")
     (folder / "messages.txt").write_text("\n".join(lines))
 
 

@@ -10,6 +10,7 @@ from tests.support import cases, refused, run_stage, write_lines
 TINY = "recipes/tiny-arithmetic.yaml"
 UNJUDGEABLE = [{"problem": f"{i}?", "answer": r"\\frac{1}{2004!}"} for i in range(3)]
 SUMS = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(9)]
+ROWS = cases(__file__, "wrong_inputs.yaml")
 ALONE = ["evaluate.benchmarks=[]", "sft=null", "data.validation=1"]
 
 
@@ -39,7 +40,7 @@ def words_of(row, folder: Path) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("row", cases(__file__, "wrong_inputs.yaml"))
+@pytest.mark.parametrize("row", ROWS)
 def test_a_wrong_input_is_one_line_with_a_remedy(row, tmp_path, snapshot):
     write_inputs(tmp_path)
     done = run_stage(row.stage, *words_of(row, tmp_path), check=False)
