@@ -21,7 +21,8 @@ from console.terminal import is_main_process, make_command, say
 from data import hub
 from data.json_files import read_object
 from data.problems import judged_by
-from machine import fit, hardware
+from machine import hardware
+from machine.launch import to_machine
 from schema import configs
 from schema.configs import processes, setting, without_place
 from schema.recipe import Recipe, load_recipe
