@@ -7,6 +7,7 @@ Values of two types that share no rule are different.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rewards.verifier import clocks, relations, single_values
 from rewards.verifier.context import Algebra, Context, Rule
@@ -36,6 +37,34 @@ _ORDER_IN_OTHER_LANGUAGES = re.compile(
     r"steigend|croissant|ascendente|crescente|возрастан|убыван|从(?:小到大|大到小)|昇順|降順|順に|순서대로"
 )
 Point = Matrix | Tuple | Interval
+_SCALAR = Quantity | Expr | Words | InBase | Ratio | Clock | Measure
+_TASK = (
+    r"\b(?:find|determine|compute|calculate|evaluate|give|state|what (?:is|are)|solve(?: for)?"
+    r"|values? of)"
+)
+_LETTER = r"(?:\\[a-z]+|[a-z])(?:_\{?\w+\}?)?'?(?![\w\\])"
+_SEPARATOR = r"(?: ?, ?and | and | ?, ?)"
+_LETTERS_ASKED_FOR = re.compile(
+    rf"{_TASK}(?: (?!such|that|if|when|where|whose|between|{_LETTER})[a-z-]+){{0,5}}"
+    rf" ({_LETTER}(?:{_SEPARATOR}{_LETTER})+)"
+)
+# "all solutions (x, y, z)"
+_POINT_ASKED_FOR = re.compile(
+    rf"{_TASK}(?: (?!number)[a-z-]+){{0,4}} (?:solutions?|pairs?|triples?|triplets?|quadruples?"
+    rf"|tuples?|points?|values?)(?: of [a-z ]+)? \(({_LETTER}(?:{_SEPARATOR}{_LETTER})+) ?\)(?! ?=)"
+)
+_THING = (
+    r"(?: (?!all|every|two|three|four|both|possible|values?|whose|that|them|such|which|with|if"
+    r"|where|and|list|numbers? (?:that|whose|with))[a-z][a-z-]*){1,3}(?: of(?: the)? [\w\\^]+)?"
+)
+_THINGS_ASKED_FOR = re.compile(
+    rf"(?:how many|numbers? of|{_TASK})(?: the)?({_THING}(?:,{_THING})*,? and"
+    rf"(?: how many| what is)?(?: the)?{_THING})"
+)
+_OF_EACH = re.compile(
+    r"\bhow (?:many|much|old|tall|long|heavy)(?: of| is| are| does| did| will| should| can)? each\b"
+    r"|\b(?:numbers?|many|much|amounts?) of each\b"
+)
 
 
 # ---- values that hold several values
@@ -43,6 +72,45 @@ Point = Matrix | Tuple | Interval
 
 def _asks_for_order(question: str) -> bool:
     return ORDER.is_in(question) or _ORDER_IN_OTHER_LANGUAGES.search(question) is not None
+
+
+@lru_cache(maxsize=4096)
+def _parts_asked_for(question: str, count: int) -> list[str]:
+    """The names of the `count` parts that the question asks for, in its order: `p` and `q`, "wins,
+    losses and ties", or an empty name for every part of "how many of each"; none where it names no
+    parts, or another number of them."""
+    if re.search(r"\b(?:either|any) order\b", question):
+        return []
+    text = re.sub(r"\\[()]|\\text\{([^{}]*)\}|\$", r" \1", question)
+    text = re.sub(r"\s+", " ", text).replace("( ", "(")
+    for pattern in (_POINT_ASKED_FOR, _LETTERS_ASKED_FOR, _THINGS_ASKED_FOR):
+        for match in pattern.finditer(text):
+            names = re.split(_SEPARATOR, match[1].strip())
+            if len(names) == count:
+                return names
+    return [""] * count if _OF_EACH.search(text) else []
+
+
+def _parts_of(gold: List | Point, question: str) -> list[str]:
+    """The names that the question gives to the single values of a gold."""
+    items = () if isinstance(gold, Matrix) else gold.items
+    if len(items) > _MAX_ITEMS or not all(isinstance(item, _SCALAR) for item in items):
+        return []
+    return _parts_asked_for(question, len(items))
+
+
+def _in_order(answer: List, parts: list[str], question: str) -> list[Value]:
+    """The values of a list, those that have names in the order of the question's `parts`; none
+    where they have the names of something else."""
+    names = [name.lower().replace("{", "").replace("}", "") for name in _names(answer)]
+    wanted = [part.replace("{", "").replace("}", "") for part in parts]
+    if not names:
+        return _in_order_of_units(answer, question) or list(answer.items)
+    are_letters = all(re.fullmatch(_LETTER, part) for part in parts)
+    if set(names) == set(wanted) and len(set(names)) == len(names):
+        values = dict(zip(names, _named_values(answer), strict=True))
+        return [values[name] for name in wanted]
+    return [] if are_letters else _named_values(answer)
 
 
 def ordered(golds: Sequence[Value], answers: Sequence[Value], context: Context) -> bool:
@@ -121,12 +189,13 @@ def named_values(gold: List | Point, answer: List | Point, context: Context) -> 
         return False
     names = _names(named)
     values = named.items
+    parts = _parts_of(gold, context.question)
     if names:
         if len(set(names)) < len(names) or any(item.signs != ("=",) for item in values):
             return False
-        by_name = sorted(values, key=lambda item: item.sides[0])
-        values = [value(item.sides[1]) for item in by_name]
-    elif not _asks_for_order(context.question):
+        by_name = List(tuple(sorted(values, key=lambda item: item.sides[0])))
+        values = _in_order(by_name, parts, context.question) or _named_values(by_name)
+    elif not parts and not _asks_for_order(context.question):
         return False
     if named is gold:
         return ordered(values, coordinates, context)
@@ -147,12 +216,16 @@ def _named_values(named: List) -> list[Value]:
 
 def lists(gold: List | Set, answer: List | Set, context: Context) -> bool:
     """Lists and sets are equal in any order, but a list that says which value is whose keeps it,
-    and one whose order the question asks for."""
+    and one whose order or whose parts the question names."""
     if isinstance(gold, Set):
         return unordered(gold.items, answer.items, context)
     names = _names(gold)
     if not names and _asks_for_order(context.question):
         return isinstance(answer, List) and ordered(gold.items, answer.items, context)
+    parts = [] if names else _parts_of(gold, context.question)
+    if parts:
+        values = _in_order(answer, parts, context.question) if isinstance(answer, List) else []
+        return ordered(gold.items, values, context)
     # x_1 = 1, x_2 = 2 are x = 1 or x = 2; but `x = 1, y = 2` says which value is whose, and without
     # names their order.
     letters = {re.sub(r"_\{?\w+\}?$", "", name) for name in names}
@@ -162,7 +235,8 @@ def lists(gold: List | Set, answer: List | Set, context: Context) -> bool:
             return unordered(_named_values(gold), answer.items, context)
         return isinstance(answer, List) and ordered(gold.items, answer.items, context)
     if isinstance(answer, List):
-        as_in_question = _in_order_of_question(gold, answer, context.question)
+        has_units = any(getattr(item, "unit", "has none") for item in gold.items)
+        as_in_question = [] if has_units else _in_order_of_units(answer, context.question)
         if as_in_question:
             return ordered(gold.items, as_in_question, context)
         if len(letters) == 1 and letters == set(_names(answer)):
@@ -170,11 +244,9 @@ def lists(gold: List | Set, answer: List | Set, context: Context) -> bool:
     return unordered(gold.items, answer.items, context)
 
 
-def _in_order_of_question(gold: List, answer: List, question: str) -> list[Value]:
-    """The items "6 edges and 4 vertices" in the order of their names in `question`; none where the
-    gold has units, or an item's unit is not in the question."""
-    if not all(isinstance(item, Quantity) and not item.unit for item in gold.items):
-        return []
+def _in_order_of_units(answer: List, question: str) -> list[Value]:
+    """The items "6 edges and 4 vertices" in the order of their names in `question`; none where an
+    item's unit is not in the question."""
     items = {}
     for item in answer.items:
         if not isinstance(item, Quantity) or not item.unit or item.unit not in question:
