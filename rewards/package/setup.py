@@ -33,6 +33,7 @@ else:
         (package / file.name).write_text(
             text.replace("-m rewards.verifier", "-m grpo_verifier"), encoding="utf-8"
         )
+    shutil.copytree(HOUSE / "rewards/verifier/tables", package / "tables")
     (package / "py.typed").touch()
 
 
@@ -48,6 +49,6 @@ setup(
     cmdclass={"sdist": Archive},
     packages=["grpo_verifier"],
     package_dir={"": os.path.relpath(folder)},
-    package_data={"grpo_verifier": ["py.typed"]},
+    package_data={"grpo_verifier": ["py.typed", "tables/*.tsv"]},
     options={"build": {"build_base": str(folder / "build")}, "egg_info": {"egg_base": str(folder)}},
 )

@@ -24,7 +24,7 @@ from rewards.verifier.phrases import (
     SIMPLIFIED,
     Phrase,
 )
-from rewards.verifier.units import asks_for_another_unit, asks_for_inverse
+from rewards.verifier.units import asks_for_inverse, is_another_unit
 from rewards.verifier.value import is_name, value
 from rewards.verifier.value_types import (
     Clock,
@@ -58,9 +58,8 @@ def objection(
         return f"the question asks for {request.name}"
     are_quantities = isinstance(typed, Quantity) and isinstance(expected, Quantity)
     if are_quantities and typed.unit == "¢" and not expected.unit:
-        if re.search(r"\bcents?\b|¢|penn", question.lower()):
-            return None
-        return "cents, of which the question does not speak"
+        if not re.search(r"\bcents?\b|¢|penn", question.lower()):
+            return "cents, of which the question does not speak"
     way = opposite_way(answer, gold, question)
     if way:
         return f"the other way than the question asks for, {way}"
@@ -73,9 +72,10 @@ def _unit_differs(expected: Value, typed: Value, question: str) -> bool:
     """Whether the answer to a gold without a unit has another unit than the question asks for."""
     if not isinstance(typed, Quantity | Expr) or not isinstance(expected, Quantity | Expr):
         return False
-    if expected.unit:
+    is_lone_sign = isinstance(typed, Expr) and typed.unit == "$"  # "$x^2 + 1": half of a pair
+    if expected.unit or is_lone_sign:
         return False
-    return asks_for_another_unit(typed.unit, question) or asks_for_inverse(typed.unit, question)
+    return is_another_unit(typed.unit, question) or asks_for_inverse(typed.unit, question)
 
 
 def opposite_way(answer: str, gold: str, question: str) -> str | None:

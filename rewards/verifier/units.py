@@ -2,53 +2,26 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
-from rewards.verifier.notation import plain, without_text
+from rewards.verifier.notation import plain, read_table, without_text
 from rewards.verifier.numerals import is_number_word
 from rewards.verifier.phrases import UNIT
 
-# A unit stands between strokes, under the name that `unit` gives it and its other names; a plural s
-# is understood.
-_UNITS = """
-length: mm millimeter millimetre|cm centimeter centimetre|m meter metre|km kilometer kilometre|in inch inches inche
-length: ft foot feet|yd yard|mi mile
-mass: mg milligram|g gram|kg kilogram kilo|oz ounce|lb lbs pound|t ton tonne
-time: s sec second|ms millisecond|min minute mins|h hr hour hrs|day d|week wk|month|year yr|decade|century centuries
-volume: ml mL milliliter millilitre|l L liter litre|gal gallon|qt quart|pt pint|cup|tbsp tablespoon|tsp teaspoon
-money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs INR
-money: ₩ won KRW|₽ ruble rouble RUB|₪ shekel|₱ PHP|₫ VND|₦ NGN|₺ TRY|CHF franc|kr krona kronor krone|zł zloty PLN|元
-money: R$ BRL|A$ AUD|C$ CAD|RM MYR|Rp IDR|HK$|NT$|S$
-angle: deg degree|rad radian
-area: ha hectare|acre
-temperature: degC celsius|degF fahrenheit
-energy: J joule|kJ kilojoule|cal calorie|N newton|W watt|Hz hertz|V volt|K kelvin
-charge: C coulomb|A ampere|Ω ohm|mol mole|Pa pascal
-"""
-NAMES: dict[str, str] = {}
-KINDS: dict[str, str] = {}
-for _line in _UNITS.strip().splitlines():
-    _kind, _, _row = _line.partition(": ")
-    for _words in _row.split("|"):
-        _name = _words.split()[0]
-        KINDS[_name] = _kind
-        for _word in _words.split():
-            NAMES[_word] = _name
-            if len(_word) > 1:
-                NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
-del _line, _kind, _row, _words, _name, _word
-
-# How much of its kind a unit is, where another one of the kind says the same.
-SIZES = {
-    "mm": "1/1000",
-    "cm": "1/100",
-    "m": "1",
-    "km": "1000",
-    "mg": "1/1000",
-    "g": "1",
-    "kg": "1000",
-    "mL": "1/1000",
-}
-SIZES |= {"L": "1", "s": "1", "min": "60", "h": "3600", "day": "86400", "week": "604800"}
+NAMES: dict[str, str] = {}  # by each other name of a unit, and by itself
+KINDS: dict[str, str] = {}  # the dimension of a unit
+SIZES: dict[str, Fraction] = {}  # how much of its dimension it is, for some
+for _kind, _size, _words in read_table("units"):
+    _name = _words.split()[0]
+    KINDS[_name] = _kind
+    if _size:
+        SIZES[_name] = Fraction(_size)
+    for _word in _words.split():
+        NAMES[_word] = _name
+        if len(_word) > 1:
+            NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
+del _kind, _size, _words, _name, _word
+_ASKED_BY = {kind: re.compile(words) for kind, words in read_table("dimensions")}
 RATES = {
     "mph": "mi / h",
     "kph": "km / h",
@@ -57,47 +30,21 @@ RATES = {
     "fps": "ft / s",
     "mps": "m / s",
 }
-
 # Words behind a number that change or doubt it, by their effect: they are no unit.
-CHANGES = {
-    "another answer": (
-        "or and also plus versus vs rather instead else then either between to through till until"
-        " from so"
-    ),
-    "a denial": (
-        "no not nor never neither isn't aren't wasn't wrong incorrect false nope mistaken denied"
-        " typo oops unless without except excluded"
-    ),
-    "a doubt": (
-        "maybe perhaps might could if seems think suppose guess guessing believe hope assume"
-        " assuming uncertain unsure unknown supposed alleged something anything whereas though"
-        " although however while"
-    ),
-    "a rounding": (
-        "approx approximated about around almost near close circa ish rounded estimate estimated"
-        " expected give"
-    ),
-    "a bound": (
-        "over above below under beyond upward upwards downward downwards less greater than at"
-        " least most but minimum maximum max"
-    ),
-    "a claim": "is are was equals",
-    "a month": "july",  # which would else be a doubt, as words in -ly are
-    "arithmetic": (
-        "times minus divided with mod modulo modulus choose root roots squareroot factorial"
-        " exponent raised reciprocal inverse negative positive opposite complement conjugate"
-        " remainder sine cosine theta alpha recurring repeating repeated"
-    ),
-    "a multiple": (
-        "double doubled triple tripled halved twice thrice quarter score gross mega giga mil"
-        " mille permille basis lakh lakhs crore crores"
-    ),
-}
+CHANGES = dict(read_table("changes"))
 _EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
 _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元Ω]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
+_SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
+# A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
+_UNIT_OF_QUESTION = re.compile(
+    rf"(?<![A-Za-z\\])[A-Za-z]+(?![A-Za-z])(?![ -]old)|[{_SIGNS.replace('$', '')}]"
+    r"|\$ ?\d[\d,.]*(?![\d$])(?!\\?\$| ?[-=+*^<>\\{}(])|(?<=\d)[\"”″]"
+)
+_IN_ENGLISH = re.compile(r"\b(?:the|how|what|which|find|compute|each|of)\b")
+_NUMBER_BEFORE = re.compile(r"(?:\d|\b([a-z]+))(?:[\s,~}$-]|\\[,;]|\\text\{)*$")
 # Every other word in -ly is a doubt: "likely", "presumably".
 _IN_LY = (
     "daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply"
@@ -299,18 +246,66 @@ def size(name: str) -> tuple[list[str], Fraction] | None:
 def asks_for_another_unit(name: str, question: str) -> bool:
     """Whether `question` asks for a number of another unit of the same kind: minutes, and `name` is
     hours."""
+    return _is_asked_for(name, question) is False
+
+
+def _is_asked_for(name: str, question: str) -> bool | None:
+    """Whether `question` asks for a number of this unit; None where it asks for none of its
+    kind."""
     base, divisor = _base_and_divisor(name)
     kind = _kind(base)
     if kind is None:
-        return False
+        return None
     question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
-    is_asked_for = False
+    is_asked_for = None
     for phrase in UNIT.regex.findall(question):
         wanted_base, wanted_divisor = _base_and_divisor(unit(phrase) or "")
         if wanted_base == base and _same_rate(kind, wanted_divisor, divisor):
-            return False
-        is_asked_for = is_asked_for or _kind(wanted_base) == kind
+            return True
+        if _kind(wanted_base) == kind:
+            is_asked_for = False
     return is_asked_for
+
+
+def is_another_unit(name: str, question: str) -> bool:
+    """Whether `name` is no unit of the question: it asks for another one or measures with another
+    one of its dimension, or, in English, asks for nothing that has this dimension."""
+    is_asked_for = _is_asked_for(name, question)
+    if is_asked_for is not None:
+        return not is_asked_for
+    base = name.split("^")[0].split(" ")[0]
+    kind = _kind(base)
+    if kind not in _ASKED_BY:
+        return False
+    mentioned, measured = _units_of(question)
+    if base in mentioned or (base == "lb" and "£" in mentioned):  # "5 pounds"
+        return False
+    cents = {"¢"} if base == "$" else set()  # many cents are dollars
+    if any(_kind(unit_name) == kind for unit_name in measured - cents):
+        return True
+    text = question.lower()
+    return _IN_ENGLISH.search(text) is not None and _ASKED_BY[kind].search(text) is None
+
+
+@lru_cache(maxsize=4096)
+def _units_of(question: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The units whose names a question has, and those behind one of its numbers."""
+    mentioned = set()
+    measured = set()
+    for match in _UNIT_OF_QUESTION.finditer(question):
+        word = match[0].rstrip("0123456789., ")
+        if word.lower() in RATES:
+            mentioned.update(RATES[word.lower()].split(" / "))
+        name = NAMES.get(word) or NAMES.get(word.lower())
+        if name not in KINDS:
+            continue
+        before = _NUMBER_BEFORE.search(question[max(0, match.start() - 20) : match.start()])
+        is_behind_number = before is not None and (not before[1] or is_number_word(before[1]))
+        if is_behind_number or not word.isalpha():
+            measured.add(name)
+        if len(word) > 2:
+            mentioned.add(name)
+    return frozenset(mentioned | measured), frozenset(measured)
 
 
 def asks_for_inverse(name: str, question: str) -> bool:
