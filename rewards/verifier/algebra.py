@@ -7,14 +7,17 @@ size: 10^{-20} and 10^{-21} differ.
 """
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from random import Random
 
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
 from sympy.core.function import AppliedUndef
 
 from rewards.verifier.context import Unreadable
+from rewards.verifier.notation import closing, split
 from rewards.verifier.wholes import TURNED
 
 _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="none")
@@ -22,8 +25,35 @@ _CONVERSION = ConversionConfig(lowercase_symbols=False)
 _DIGITS = 60  # more where the texts have more: \sqrt{2.000…01} is not \sqrt{2}
 _SLACK = 15  # of the digits computed, how many may differ
 _OPERATIONS = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit)
+_STEPS = (sympy.floor, sympy.ceiling, sympy.Mod)
+_KINKS = (sympy.Abs, sympy.Max, sympy.Min)
+# of both signs, with squares, powers and their neighbours
+_INTEGERS = [*range(-4, 27), 31, 32, 63, 64, 65, 100, 128]
+_AROUND_ZERO = [-2001, -29, *range(-5, 6, 2), *range(1, 8, 3), 12, 21, 2001]
 # No two of them multiplicatively or additively related; the last rounds are negative.
 _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
+
+
+class _CommonDivisor(sympy.Function):
+    """`\\gcd`, which the parser would compute for letters as if they were polynomials."""
+
+    @classmethod
+    def eval(cls, *numbers):
+        return sympy.igcd(*numbers) if all(number.is_Integer for number in numbers) else None
+
+
+class _CommonMultiple(_CommonDivisor):
+    """`\\lcm`."""
+
+    @classmethod
+    def eval(cls, *numbers):
+        if not all(number.is_Integer for number in numbers):
+            return None
+        return sympy.S.Zero if 0 in numbers else sympy.ilcm(*numbers)
+
+
+_COMMON_OF = re.compile(r"\\(gcd|lcm)\s*\(")
+_COMMON = {"gcd": _CommonDivisor, "lcm": _CommonMultiple}
 
 
 @lru_cache(maxsize=4096)
@@ -31,6 +61,15 @@ def parse(text: str):
     """The sympy expression of `text`, unevaluated as far as the parser leaves it, with exact
     decimals."""
     # The parser would add the numbers, and drop the base.
+    common = {}
+    while match := _COMMON_OF.search(text):
+        end = closing(text, match.end() - 1)
+        if end is None:
+            raise Unreadable(text)
+        name = f"Q_{{{900 + len(common)}}}"
+        parts = split(text[match.end() : end], re.compile(","))
+        common[sympy.Symbol(name)] = _COMMON[match[1]](*map(parse, parts))
+        text = f"{text[: match.start()]} {name} {text[end + 1 :]}"
     if re.search(r"(?<![_\d])\d+\s+\d|(?<![a-zA-Z}]\^)(?<![a-zA-Z] \^)[\d)]\s*_", text):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
@@ -47,6 +86,7 @@ def parse(text: str):
     if not isinstance(expression, sympy.Expr):
         raise Unreadable(text)
     letter = sympy.Symbol("i")
+    expression = expression.xreplace(common)
     return expression.subs(letter, sympy.I) if expression.has(letter) else expression
 
 
@@ -100,29 +140,66 @@ def _same_value(gold, answer, digits: int) -> bool:
     names = _names(gold)
     if names != _names(answer):
         return False
-    points = _points(gold, names)
-    for point in points:
+    points = _points(gold, answer, names)
+    for point in points[: len(_POINTS)]:
         is_lost = _is_term_lost(answer, names, point, digits)
         if is_lost and not _is_term_lost(gold, names, point, digits):
             return False
     return _same_at(points, gold, answer, names, digits)
 
 
-def _points(gold, names: list) -> list[tuple[int, int]]:
-    """The points at which to compare. Under a root, variables are taken to be positive, as problems
-    that simplify one mean them."""
+def _points(gold, answer, names: list) -> list[tuple]:
+    """The points at which to compare: for each a number for every name."""
     if not names:
-        return _POINTS[:1]
-    powers = gold.atoms(sympy.Pow)
-    has_root = any(power.base.free_symbols and not power.exp.is_Integer for power in powers)
-    return _POINTS[:3] if has_root else _POINTS
+        return [()]
+    count = len(names)
+    points = [_spread(point, count) for point in _POINTS]
+    powers = gold.atoms(sympy.Pow) | answer.atoms(sympy.Pow)
+    roots = [power for power in powers if power.base.free_symbols and not power.exp.is_Integer]
+    both = gold + answer
+    if both.has(*_COMMON.values()):
+        return _grid(count, range(1, 60), 1)
+    if both.has(*_STEPS):
+        if all(str(name) in "klmnKMN" for name in names):  # integers by custom
+            return _grid(count, _INTEGERS, 1)
+        fractions = [point for parts in (1, 2, 3) for point in _grid(count, _INTEGERS, parts)]
+        return [*points, *fractions]
+    if both.has(*_KINKS) or any(_is_even(root.base) for root in roots):
+        return [*points, *_grid(count, _AROUND_ZERO, 2)]
+    # Under a root, variables are taken to be positive, as problems that simplify one mean them.
+    return points[:3] if roots else points
 
 
-def _same_at(points: list[tuple[int, int]], gold, answer, names: list, digits: int) -> bool:
-    """Whether the values agree at the points, of which one at least must have a value."""
+def _is_even(radicand) -> bool:
+    """Whether what stands under a root is an even power, as in `\\sqrt{(x-3)^2}`."""
+    factors = [factor.as_base_exp() for factor in sympy.Mul.make_args(radicand)]
+    powers = [exponent for base, exponent in factors if base.free_symbols]
+    return bool(powers) and all(power.is_Integer and power % 2 == 0 for power in powers)
+
+
+def _spread(point: tuple[int, int], count: int) -> tuple:
+    start, step = point
+    return tuple(sympy.Rational(start + step * n, 97 + 2 * n) for n in range(count))
+
+
+def _grid(count: int, tops: Sequence[int], parts: int) -> list[tuple]:
+    """Points at which step functions differ: whole numbers, halves or thirds."""
+    if count == 1:
+        return [(sympy.Rational(top, parts),) for top in tops]
+    random = Random(count)
+    chosen = [random.choices(tops, k=count) for _ in tops]
+    return [tuple(sympy.Rational(top, parts) for top in point) for point in chosen]
+
+
+def _same_at(points: list[tuple], gold, answer, names: list, digits: int) -> bool:
+    """Whether the values agree at the points, of which one at least must have a value. Among many
+    points those do not count at which the gold has no real value."""
     has_value = False
     for point in points:
         expected = _value_at(gold, names, point, digits)
+        is_real = expected is not None and expected.is_real
+        if not is_real and len(points) > len(_POINTS):
+            continue
         written = _value_at(answer, names, point, digits)
         if expected is None and written is None:
             continue
@@ -140,15 +217,14 @@ def _names(expression) -> list:
     return sorted(expression.free_symbols | expression.atoms(AppliedUndef), key=str)
 
 
-def _value_at(expression, names: list, point: tuple[int, int], digits: int = _DIGITS):
-    """The value at a fixed rational point, to so many digits, or None where it has none."""
-    start, step = point
-    places = {name: sympy.Rational(start + step * n, 97 + 2 * n) for n, name in enumerate(names)}
+def _value_at(expression, names: list, point: tuple, digits: int = _DIGITS):
+    """The value at a point, to so many digits, or None where it has none."""
+    places = dict(zip(names, point, strict=True))
     result = expression.subs(places, simultaneous=True).evalf(digits, maxn=4 * digits)
     return result if result.is_number and result.is_finite else None
 
 
-def _is_term_lost(expression, names: list, point: tuple[int, int], digits: int) -> bool:
+def _is_term_lost(expression, names: list, point: tuple, digits: int) -> bool:
     """Whether a sum has a term too small to show in its digits, as x + e^{-x^6} has at x = 7."""
     for node in expression.atoms(sympy.Add):
         values = [_value_at(term, names, point, _SLACK) for term in node.args]
@@ -165,7 +241,7 @@ def _is_close(x, y, digits: int = _DIGITS) -> bool:
 
 def close(exact: str, rounded: Fraction, places: int) -> bool:
     """Whether a constant differs from its rounding by no more than one unit of its last place."""
-    number = _value_at(_evaluated(parse(exact)), [], _POINTS[0])
+    number = _value_at(_evaluated(parse(exact)), [], ())
     if number is None:
         return False
     difference = abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
@@ -187,7 +263,7 @@ def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) ->
     if names != _names(written):
         return False
     ratios = []
-    for point in _POINTS:
+    for point in (_spread(point, len(names)) for point in _POINTS):
         top = _value_at(expected, names, point)
         bottom = _value_at(written, names, point)
         if top is None or not bottom:

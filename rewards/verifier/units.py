@@ -34,7 +34,7 @@ RATES = {
 CHANGES = dict(read_table("changes"))
 _EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
 _TOKEN = re.compile(
-    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元Ω]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
+    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元圆円Ω]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
@@ -296,6 +296,7 @@ def _units_of(question: str) -> tuple[frozenset[str], frozenset[str]]:
         word = match[0].rstrip("0123456789., ")
         if word.lower() in RATES:
             mentioned.update(RATES[word.lower()].split(" / "))
+        word = "inch" if word in '"”″' else word
         name = NAMES.get(word) or NAMES.get(word.lower())
         if name not in KINDS:
             continue
