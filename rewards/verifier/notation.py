@@ -105,6 +105,9 @@ _ONE = (  # an argument without braces: \frac12, \frac\pi2
 
 # fmt: off
 SPELLINGS = [
+    Spelling("colour or underline", "\\",
+             r"\\(?:(?:text)?color(?:box)?\s*\{\s*[a-zA-Z]+\s*\}|underline(?=\s*\{))\s*", ""),
+    Spelling("number in an upright letter", r"\math", r"\\mathrm\s*\{\s*([eid])\s*\}", r"\1 "),
     Spelling("size of a bracket", "\\",
              r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", ""),
     Spelling("kind of a sign", r"\math", r"\\math(?:bin|rel|ord|op)\s*(?=\{)", ""),
@@ -123,6 +126,8 @@ SPELLINGS = [
              r"\\frac{\1\3}{\2\4}"),
     Spelling("choose", r"\choose", r"\{([^{}]*)\\choose(?![a-zA-Z])([^{}]*)\}", r"\\binom{\1}{\2}"),
     Spelling("union as a letter", "U", r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
+    Spelling("infinity as in Python", "", r"(?<![a-zA-Z\\])(?:oo|[Ii]nf|infty)(?![a-zA-Z])",
+             r"\\infty "),
     Spelling("plus before infinity", r"\infty", r"(?<![\w)}\]])\+\s*(?=\\infty)", ""),
     Spelling("negative space or phantom", "\\", r"\\!|\\[hv]?phantom(?:\{[^{}]*\})?", ""),
     Spelling("space", "", r"(?<!\\)\\(?:[,;:> ]|$)|~|\\h?space\{[^{}]*\}", " "),

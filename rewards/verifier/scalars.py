@@ -1,6 +1,7 @@
 r"""Texts of one value: a time, a ratio, a number with its unit, words, an expression."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 from rewards.verifier.notation import without_text
@@ -122,11 +123,12 @@ def _unit_after(text: str, is_money: bool) -> str | None:
     if bare[0] in "-/" and not is_money and not is_foot:
         return None
     is_glued = not text[0].isspace() and text[0] not in "$£€¥₹¢-"
-    return None if is_glued and not (is_known_unit(name) and len(bare) > 1) else name
+    is_letter = len(bare) == 1 and bare.isascii()
+    return None if is_glued and (is_letter or not is_known_unit(name)) else name
 
 
-def compound(text: str) -> Measure | None:
-    """`6 ft 2 in`, "two hours and thirty minutes"."""
+def compound(text: str) -> Measure | Quantity | None:
+    """`6 ft 2 in`, "two hours and thirty minutes"; one number of "29 dollars and 0 cents"."""
     text = re.sub(r"\\text\{\s*(?:and\s*)?\}|\\text\{ and \}", " ", text)
     text = re.sub(r"(?<![A-Za-z])[A-Za-z]++(?:-[a-z]++)?(?= [a-z])", _in_digits, text)
     parts = _MEASURE.findall(text)
@@ -140,6 +142,9 @@ def compound(text: str) -> Measure | None:
     ):
         return None
     quantities = [Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)]
+    first, *behind = quantities
+    if not any(part.value for part in behind):
+        return replace(first, written=parts[0][0])
     return Measure(tuple(quantities))
 
 

@@ -34,7 +34,7 @@ RATES = {
 CHANGES = dict(read_table("changes"))
 _EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
 _TOKEN = re.compile(
-    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元圆円Ω]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
+    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元圆円Ω个個개명名人本枚匹只隻台冊つ마리권장자루송이]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"

@@ -6,8 +6,10 @@ An inequality that says which `x` are meant is read as the interval it means.
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
-from math import inf
+from itertools import pairwise
+from math import inf, nan
 
 from rewards.verifier import scalars
 from rewards.verifier.notation import closing, plain, split
@@ -55,6 +57,10 @@ _SET_BY_A_RULE = re.compile(
     r"\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid(?![a-z]))(.*)\\\}"
 )
 _REALS = ("all real numbers", "all reals", "real numbers")
+_ALL_REALS = Interval(MINUS_INFINITY, INFINITY, True, True)
+_WITHOUT = re.compile(
+    r"\\(?:setminus|backslash)(?![a-zA-Z])|(?<=\\mathbb\{R\})\s*[-\\](?=\s*[\[(\\])"
+)
 _POSITIONS = {MINUS_INFINITY: -inf, INFINITY: inf}
 
 
@@ -167,13 +173,44 @@ def _both(text: str) -> Interval | Union | None:
     return Interval(first.lower, second.upper, first.left_open, second.right_open)
 
 
+def _difference(text: str) -> Union | None:
+    r"""`(0,4) \setminus \{1\}`, `\mathbb{R} \setminus [1,2)`: what is left of an interval."""
+    text = re.sub(r"^[a-z]\s*\\in\s*(?=\\mathbb\{R\})", "", text)
+    parts = split(text, _WITHOUT)
+    if len(parts) != 2:
+        return None
+    interval, taken = map(value, parts)
+    if not isinstance(interval, Interval):
+        return None
+    if isinstance(taken, Interval) and interval == _ALL_REALS:
+        below = Interval(MINUS_INFINITY, taken.lower, True, not taken.left_open)
+        return Union((below, Interval(taken.upper, INFINITY, not taken.right_open, True)))
+    if not isinstance(taken, Set) or not taken.items:
+        return None
+    holes = sorted(taken.items, key=_position)
+    ends = [interval.lower, *holes, interval.upper]
+    positions = [_position(end) for end in ends]
+    is_single = len(holes) == 1 and interval == _ALL_REALS  # any number is inside
+    if not is_single and any(first >= second for first, second in pairwise(positions)):
+        return None
+    pieces = [Interval(lower, upper, True, True) for lower, upper in pairwise(ends)]
+    pieces[0] = replace(pieces[0], left_open=interval.left_open)
+    pieces[-1] = replace(pieces[-1], right_open=interval.right_open)
+    return Union(tuple(pieces))
+
+
+def _position(end: Value) -> float:
+    """Where a value stands on the number line; `nan`, which is in no order, for an expression."""
+    return getattr(end, "value", _POSITIONS.get(end, nan))
+
+
 def _with_hole(interval: Interval, below: Value) -> Union | None:
     """`interval` without the value in which the range `below` ends."""
     if not isinstance(below, Interval):
         return None
     ends = (interval.lower, below.upper, interval.upper)
-    positions = [getattr(end, "value", _POSITIONS.get(end)) for end in ends]
-    if None in positions or not positions[0] < positions[1] < positions[2]:
+    positions = [_position(end) for end in ends]
+    if not positions[0] < positions[1] < positions[2]:
         return None
     return _without(interval, below.upper)
 
@@ -222,7 +259,7 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
     r"""The interval that `x < 5`, `5 \ge x` or `1 < x \le 2` describes."""
     are_names = [is_variable(side) for side in sides]
     if signs == [r"\ne"] and are_names[0]:
-        return _without(Interval(MINUS_INFINITY, INFINITY, True, True), value(sides[1]))
+        return _without(_ALL_REALS, value(sides[1]))
     if not all(sign in TURNED for sign in signs):
         return None
     if are_names == [False, True]:
@@ -243,7 +280,7 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
 
 def _brackets(text: str) -> Value | None:
     if text == r"\mathbb{R}" or text.casefold() in _REALS:
-        return Interval(MINUS_INFINITY, INFINITY, True, True)
+        return _ALL_REALS
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
         return Set(())
     by_rule = _SET_BY_A_RULE.fullmatch(text)
@@ -282,6 +319,7 @@ _READERS = (
     _matrix,
     _plus_minus,
     _union,
+    _difference,
     _both,
     _list,
     _relation,

@@ -8,7 +8,6 @@ tests/rewards/verifier/examples.tsv has examples of what a row changes and of wh
 
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 from rewards.verifier.notation import split
@@ -136,23 +135,6 @@ def _of_integers(match: re.Match) -> str | None:
     return rf"{renamed}, k \in \mathbb{{Z}}" if renamed != match[1] or match[2] == "k" else None
 
 
-def _complement(match: re.Match) -> str | None:
-    r"""`\mathbb{R} \setminus [1,2)` as the union of two rays: `(-\infty,1) \cup [2,\infty)`."""
-    turned = {"[": ")", "(": "]", "]": "(", ")": "["}
-    ends = match[1].split(",")
-    if match[1][0] != "\\" and len(ends) == 2:
-        return (
-            rf"(-\infty,{ends[0][1:]}{turned[ends[0][0]]} \cup"
-            rf" {turned[ends[1][-1]]}{ends[1][:-1]},\infty)"
-        )
-    holes = [end.strip(r"\{} ") for end in ends]
-    values = [number(hole) for hole in holes]
-    if match[1][0] != "\\" or (len(holes) > 1 and (None in values or values != sorted(values))):
-        return None
-    edges = [r"-\infty", *holes, r"\infty"]
-    return r" \cup ".join(f"({lower},{upper})" for lower, upper in pairwise(edges))
-
-
 def _roman(match: re.Match) -> str | None:
     """`3 quadrant` of "III", `18 century` of "XVIII century", `1 player` of "Player 1"."""
     digits = [
@@ -218,8 +200,6 @@ WHOLES = [
           lambda m: m[1].lstrip("' ")),
     Whole("sides of a rectangle", rf"({_N})(?: ?\\?[a-z]*)? by ({_N})",
           lambda m: rf"{m[1]} \times {m[2]}"),
-    Whole("all but", rf"(?:[a-z]\s*\\in\s*)?\\mathbb\{{R\}}\s*(?:\\setminus|\\backslash|[-\\])\s*"
-          rf"({_RANGE}|\\\{{[^{{}}]*\\\}})", _complement),
     Whole("set by a rule, without its braces",
           r"([a-z])\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid)\s*((?=.*(?:[<>]|\\[lgn]e)).*\1.*)",
           lambda m: m[2]),
