@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from data.gold import gold_answer, worked_solution
 from data.sources import DataError, from_hub, parquet, within_limits
+from rewards.verifier.gold import gold_answer, worked_solution
 
 # What a row is made of, and the names that its column may have, the likeliest first.
 # A column `answer` beside `final_answer` may hold a worked solution, and so may a column `solution`

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from data import SETS
-from data.gold import gold_answer, read_check
 from data.imports import named_function, raised, short_repr
 from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
 from data.sources import DataError
+from rewards.verifier.gold import gold_answer, read_check, why_unearnable
 
 WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
 
@@ -177,6 +177,13 @@ class _Selection:
         if reason:
             self.dropped[reason].append(number)
             return False
+        unearnable = None if row.get("check") else _why_unearnable(row)
+        if unearnable:
+            raise DataError(
+                f"{self.name} row {number}: no answer can earn {str(row['solution'])!r:.60}:"
+                f" {unearnable}; correct the row, delete it, or name another column of answers, as"
+                " `columns: {answer: …}`"
+            )
         if row.get("check") is not None:
             try:
                 read_check(row["check"])
@@ -317,6 +324,14 @@ def _reason_to_drop(row: dict, problems: set[str]) -> str | None:
     if problem in problems:
         return "repeated"
     return None
+
+
+def _why_unearnable(row: dict) -> str | None:
+    """Why no answer can be right by a row's gold, or None."""
+    gold = str(row["solution"])
+    if row.get("choices") is not None and gold.isdigit():
+        return "it is a place in the column `choices`, which no model sees"
+    return why_unearnable(gold, row["problem"])
 
 
 def _require_columns(row: dict) -> None:

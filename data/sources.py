@@ -16,8 +16,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from data import hub
-from data.gold import gold_answer, worked_solution
 from data.limits import MEMORY, Exceeded, limited
+from rewards.verifier.gold import gold_answer, worked_solution
 
 # The sets to train on that are on the Hub: their id, and the licence that their card there names,
 # where that was read.

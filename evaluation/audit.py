@@ -15,10 +15,10 @@ from transformers import TrainerState
 
 from console.terminal import say
 from data import prompt
-from data.gold import gold_answer, read_check
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from rewards.verifier import judge_all
+from rewards.verifier.gold import gold_answer, read_check
 from schema.configs import size_of_run
 from schema.names import LEARNED
 from schema.recipe import Recipe

@@ -18,7 +18,7 @@ def correct_answer(
 ) -> list[float | None]:
     """Return 1.0 for a right answer, 0.0 for a false one, None (which TRL skips) without a gold.
 
-    `solution` has the golds as in the data set; where a row has a `check` (data/gold.py), the check
+    `solution` has the golds as in the data set; where a row has a `check` (verifier/gold.py), it
     decides. A check that runs programs needs `run_programs`. The question is the `problem` column,
     or without one the last user message of the prompt. Logs `verifier/timeouts`, the number of
     answers whose judging was cut off.

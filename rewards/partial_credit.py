@@ -3,8 +3,8 @@
 import re
 from fractions import Fraction
 
-from data.gold import boxed, gold_answer
 from rewards.completion import Messages, judged_text
+from rewards.verifier.gold import boxed, gold_answer
 
 _ANSWER = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>\s*\Z", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d{1,30}(?:\.\d{1,30})?(?:/\d{1,30})?")

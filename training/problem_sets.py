@@ -9,10 +9,10 @@ from numbers import Real
 from console.faults import Fault, NotReached, RecipeError, item
 from console.terminal import say
 from data import prompt
-from data.gold import RUNS, read_check
 from data.problems import Overlap, for_rewards, is_here, load, overlaps, split_validation
 from data.sources import DataError, DataNotReached
 from rewards import correct_answer
+from rewards.verifier.gold import RUNS, read_check
 from schema.configs import setting
 from schema.names import WORDS, benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe

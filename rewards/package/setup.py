@@ -14,10 +14,10 @@ from setuptools import setup
 from setuptools.command.sdist import sdist
 
 HOUSE = Path(__file__).resolve().parents[2]
-FILES = [*(HOUSE / "rewards/verifier").glob("*.py"), HOUSE / "data/gold.py"]
+FILES = [*(HOUSE / "rewards/verifier").glob("*.py")]
 FILES += [HOUSE / "rewards/completion.py", HOUSE / "rewards/correct_answer.py"]
 FILES += [HOUSE / "rewards/package/hosts.py"]
-IMPORT = re.compile(r"\b(?:rewards\.verifier|rewards|data)(?=(?:\.\w+)? import\b)")
+IMPORT = re.compile(r"\b(?:rewards\.verifier|rewards)(?=(?:\.\w+)? import\b)")
 
 # Outside the checkout: the files of an earlier build would go into the next wheel.
 folder = Path(tempfile.mkdtemp())

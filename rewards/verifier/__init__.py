@@ -15,18 +15,18 @@ the gold: by spelling (`notation`; `wholes` for complete answers; `languages`), 
 A wrong answer has second `readings` in the light of its `question`; `sentence` finds the answer in
 a sentence. Only the pairs that this does not decide go to the `algebra`, in a worker process under
 a time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`).
-The package can stand alone: it uses only data/gold.py of the project.
+The package stands alone: it uses nothing else of the project. `gold` reads the gold answers.
 """
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from data.gold import RUNS, gold_answer, read_check
 from rewards.verifier import pool
 from rewards.verifier.checks import CHECKS
 from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import Verdict, extract
+from rewards.verifier.gold import RUNS, gold_answer, read_check
 from rewards.verifier.readings import final_answers
 
 __all__ = ["Verdict", "judge", "judge_all", "prepare"]
@@ -52,7 +52,7 @@ def judge(
 
     `gold` is as a data set has it: a bare answer, or a worked solution with `\boxed{}` or `####`.
     The `question` decides about a copy of it, an option's text, a percent sign and "lowest terms".
-    A `check` (data/gold.py) decides in place of the gold. `strict` accepts only an answer in a
+    A `check` (gold.py) decides in place of the gold. `strict` accepts only an answer in a
     closed `<answer>` block. No text of a response raises.
 
     Raises:

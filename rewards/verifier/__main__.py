@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import BinaryIO
 
-from data.gold import RUNS, read_check
 from rewards.verifier import judge_all
 from rewards.verifier.checks import NotHeld
+from rewards.verifier.gold import RUNS, read_check
 
 _LONGEST = 4 << 20  # bytes of a line; more of a longer one are not kept in memory
 _READ = 1 << 20  # bytes

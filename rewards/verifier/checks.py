@@ -1,4 +1,4 @@
-r"""Problems that many answers solve: a function for every kind of check (data/gold.py), which
+r"""Problems that many answers solve: a function for every kind of check (gold.py), which
 returns verdicts.
 
 `countdown`: does an expression reach the target with all of the problem's numbers, used exactly

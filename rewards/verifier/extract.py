@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from data.gold import boxes
 from rewards.verifier import phrases
+from rewards.verifier.gold import boxes
 from rewards.verifier.languages import is_doubted
 from rewards.verifier.notation import key
 from rewards.verifier.units import is_known_unit, unit

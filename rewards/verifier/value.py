@@ -179,15 +179,15 @@ def _difference(text: str) -> Union | None:
     parts = split(text, _WITHOUT)
     if len(parts) != 2:
         return None
-    interval, taken = map(value, parts)
+    interval, removed = map(value, parts)
     if not isinstance(interval, Interval):
         return None
-    if isinstance(taken, Interval) and interval == _ALL_REALS:
-        below = Interval(MINUS_INFINITY, taken.lower, True, not taken.left_open)
-        return Union((below, Interval(taken.upper, INFINITY, not taken.right_open, True)))
-    if not isinstance(taken, Set) or not taken.items:
+    if isinstance(removed, Interval) and interval == _ALL_REALS:
+        below = Interval(MINUS_INFINITY, removed.lower, True, not removed.left_open)
+        return Union((below, Interval(removed.upper, INFINITY, not removed.right_open, True)))
+    if not isinstance(removed, Set) or not removed.items:
         return None
-    holes = sorted(taken.items, key=_position)
+    holes = sorted(removed.items, key=_position)
     ends = [interval.lower, *holes, interval.upper]
     positions = [_position(end) for end in ends]
     is_single = len(holes) == 1 and interval == _ALL_REALS  # any number is inside

@@ -30,9 +30,9 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 from trl.rewards import accuracy_reward
 
-from data.gold import gold_answer
 from data.problems import load
 from rewards.verifier import judge, judge_all
+from rewards.verifier.gold import gold_answer
 from rewards.verifier.pool import POOL
 from schema.recipe import load_recipe
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from console.faults import RecipeError
-from data.gold import boxed, gold_answer
 from data.problems import load, overlaps, split_validation
 from data.sources import DataError
+from rewards.verifier.gold import boxed, gold_answer, why_unearnable
 from schema.recipe import load_recipe
 from tests.tables import cases
 from training.problem_sets import load_train, train_and_held_out
@@ -307,3 +307,53 @@ def test_a_benchmark_that_is_the_training_set_leaves_nothing(tmp_path):
     same = [f"What is {i} + 1?" for i in range(12)]
     with pytest.raises(RecipeError, match=r"data\.train: .* nothing is left to train on"):
         load_train(recipe_of(tmp_path, same, same))
+
+
+PRINTED = ['["85"]', "['85']", "[85]", '"85"', '{"ground_truth": "85"}', '{"answer": 85}']
+PRINTED += [r"<answer>\boxed{85}</answer>", r"\( 85 \)", "answer: 85", r'["\\boxed{85}"]']
+
+
+@pytest.mark.parametrize("text", PRINTED)
+def test_a_gold_is_read_as_sets_print_it(text):
+    assert gold_answer(text) == "85"
+
+
+@pytest.mark.parametrize(
+    "text", ["[1, 2]", "[1,2)", r"\{1,2\}", "{1}", '"a" or "b"', "f'(x)", "5'", "[x]", "5''"]
+)
+def test_brackets_and_strokes_of_mathematics_stay(text):
+    assert gold_answer(text) == text
+
+
+PROSE = "We add both. There are 66 tulips and 19 roses, so there are 85 flowers in all of it."
+UNEARNABLE = ["", "notfound", "Proof.", "see solution", '["1", "2"]', "{{answer}}", PROSE]
+
+
+@pytest.mark.parametrize("gold", UNEARNABLE)
+def test_a_gold_that_no_answer_could_earn_is_named(gold):
+    assert why_unearnable(gold)
+
+
+@pytest.mark.parametrize(
+    "gold", ["85", "no solution", "More than one hen has 5 eggs.", "[1, 2]", f"{PROSE}\n#### 85"]
+)
+def test_a_gold_that_an_answer_can_earn_is_not(gold):
+    assert why_unearnable(gold) is None
+
+
+def test_a_place_among_options_is_no_gold():
+    question = "Which is a pet?\nA. cats\nB. oaks\nC. elms"
+    assert why_unearnable("0", question)
+    assert why_unearnable("1", "Which is odd?\nA. 1\nB. 2") is None
+
+
+def test_a_gold_that_no_answer_could_earn_stops_with_its_row(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    rows = [{"problem": "1+1?", "answer": "2"}, {"problem": "Show it.", "answer": "see solution"}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match=r"mine\.jsonl row 2: no answer can earn 'see solution'"):
+        load(str(file), "train", {})
+    rows[1] |= {"answer": "0", "choices": ["a", "b"]}
+    file.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match="column `choices`"):
+        load(str(file), "train", {})

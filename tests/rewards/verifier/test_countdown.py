@@ -9,11 +9,10 @@ from itertools import pairwise, permutations, product
 
 import pytest
 
-from data import gold
 from data.made import countdown
 from evaluation.answers import judged
 from rewards import correct_answer
-from rewards.verifier import judge
+from rewards.verifier import gold, judge
 from rewards.verifier.checks import CHECKS
 
 NEEDED = {"numbers": [3, 3, 8, 8], "target": 24}

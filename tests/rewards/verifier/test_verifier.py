@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from data.gold import gold_answer
 from rewards.verifier import judge, judge_all
 from rewards.verifier.extract import _INTEGER_RESPONSE, extract
+from rewards.verifier.gold import gold_answer
 from rewards.verifier.notation import key, plain
 from rewards.verifier.numerals import number
 from rewards.verifier.value import value

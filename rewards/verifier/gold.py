@@ -22,6 +22,30 @@ _BESIDE = re.compile(
     r" *= *)?"
 )
 _ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re.IGNORECASE)
+# `["85"]`, `[85]`, `"85"`, `{"answer": "85"}`, `<answer>85</answer>`
+_PRINTED = [
+    re.compile(r"""\[\s*(["'])((?:(?!\1).)+)\1\s*,?\s*\]""", re.DOTALL),
+    re.compile(r"\[\s*()(-?\d+(?:[./]\d+)?)\s*\]"),
+    re.compile(r"""(["'])((?:(?!\1).)+)\1""", re.DOTALL),
+    re.compile(
+        r"""\{\s*(["'])(?:answer|final_answer|ground_truth|gold|target|solution|value)\1\s*:\s*"""
+        r"""([^:]+?)\s*\}""",
+        re.DOTALL,
+    ),
+    re.compile(r"()<answer>(.*)</answer>", re.DOTALL),
+    re.compile(r"()\\\((.*)\\\)\.?", re.DOTALL),
+]
+_SEVERAL = re.compile(r"""\[\s*(["']).*\1\s*,\s*\1.*\1\s*\]""", re.DOTALL)
+_PLACEHOLDER = re.compile(
+    r"(?:not ?found|n/?a|null|nan|todo|tbd|omitted|answers? (?:may |will )?var(?:y|ies)"
+    r"|(?:see|refer to) (?:the |above)?(?:solution|proof|explanation|answer|above)?"
+    r"|(?:the )?proof(?: (?:above|below|omitted))?|qed|your (?:final )?answer(?: here)?)\W*",
+    re.IGNORECASE,
+)
+_TEMPLATE = re.compile(r"\{\{.*\}\}|\$\{\w+\}|\{[a-z]+_?answer\}|<\w+>|\[(?:final )?answer\]", re.I)
+_SENTENCE_ENDS = re.compile(r"[a-z0-9)$][.!?]\s+[A-Z]|\n")
+_OPTIONS = re.compile(r"^[ \t]*\(?([A-E])[.):][ \t]+(\S+)", re.MULTILINE)
+_MOST_WORDS = 30  # of an answer that nobody could spell like the gold
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
 
@@ -84,6 +108,7 @@ def gold_answer(text: object) -> str | None:
     """
     if not isinstance(text, str):
         return None
+    text = _as_answer(text.strip())
     if "####" in text:
         answer = _HASHES.findall(text)[-1].strip()
         # A thousands comma only: "1,2" stays a pair.
@@ -91,6 +116,48 @@ def gold_answer(text: object) -> str | None:
     if _BOX.search(text):
         return _last_boxes(text)
     return _ANNOUNCED.sub("", text.strip()) or None
+
+
+def _as_answer(text: str) -> str:
+    r"""The answer in a text that prints it as a list, a dictionary or a quotation.
+
+    >>> _as_answer('["85"]'), _as_answer('{"ground_truth": "85"}')
+    ('85', '85')
+    """
+    for pattern in _PRINTED:
+        match = pattern.fullmatch(text)
+        if match:
+            content = match[2].strip()
+            if match[1]:  # quoted: a backslash may be written twice
+                content = content.replace("\\\\", "\\")
+            return _as_answer(content)
+    return text
+
+
+def why_unearnable(gold: object, question: str | None = None) -> str | None:
+    """Why no answer can be judged right by a gold; None where one can.
+
+    >>> why_unearnable("see solution")
+    'it is no answer but a placeholder'
+    """
+    answer = gold_answer(gold)
+    if answer is None:
+        return "it is empty"
+    if _PLACEHOLDER.fullmatch(answer):
+        return "it is no answer but a placeholder"
+    if _TEMPLATE.fullmatch(answer):
+        return "it is a template that was not filled in"
+    if _SEVERAL.fullmatch(answer):
+        return "it lists several answers"
+    words = re.findall(r"(?<![\\a-zA-Z])[^\W\d_]{2,}", re.sub(r"\\text\{[^{}]*\}", "", answer))
+    if len(words) > _MOST_WORDS or (len(words) > 11 and _SENTENCE_ENDS.search(answer)):
+        return "it is a solution in prose whose answer nothing marks (#### or \\boxed{…})"
+    options = dict(_OPTIONS.findall(question or ""))
+    if {"A", "B"} <= options.keys() and re.fullmatch("[0-5]", answer):
+        texts = {text.strip(".,;$") for text in options.values()}
+        if answer not in texts:
+            return "it is a number, and the question's options have letters"
+    return None
 
 
 def _last_boxes(text: str) -> str | None:
