@@ -17,7 +17,7 @@ from console.terminal import say
 from data import prompt
 from data.problems import judged_by
 from evaluation import report
-from rewards.verifier import judge_all
+from rewards.verifier import CONTRACT, LENIENT, STRICT, judge_all
 from runs.folder import CONTROL, hash_of, weights_hash
 from schema.configs import setting
 from schema.names import no_such_folder
@@ -236,22 +236,24 @@ def judged(
     rows: list[dict], responses: list[str], strict: bool, run_programs: bool = False
 ) -> list[dict]:
     """A line of the answers' file for each response. `right` is what the reward would say in
-    training; `lenient` accepts a right final answer in any form, `strict` only one in a closed
-    `<answer>` block."""
+    training, by its contract; `lenient` also reads a bare sentence, a last line or JSON; `strict`
+    reads a closed `<answer>` block alone."""
     n = len(rows)
-    # One call for both, so that its worker processes start once.
+    # One call for the three readings, so that its worker processes start once.
     verdicts = judge_all(
-        responses * 2,
-        [row["solution"] for row in rows] * 2,
-        [row["problem"] for row in rows] * 2,
-        [row.get("check") for row in rows] * 2,
-        strict=[False] * n + [True] * n,
+        responses * 3,
+        [row["solution"] for row in rows] * 3,
+        [row["problem"] for row in rows] * 3,
+        [row.get("check") for row in rows] * 3,
+        reading=[CONTRACT] * n + [LENIENT] * n + [STRICT] * n,
         run_programs=run_programs,
     )
-    pairs = zip(verdicts[:n], verdicts[n:], strict=True)
     lines = []
-    for row, response, (lenient, in_form) in zip(rows, responses, pairs, strict=True):
-        verdict = in_form if strict else lenient
+    readings = zip(verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True)
+    for row, response, (by_contract, lenient, in_form) in zip(
+        rows, responses, readings, strict=True
+    ):
+        verdict = in_form if strict else by_contract
         lines.append(
             {
                 "problem": row["problem"],

@@ -17,7 +17,7 @@ from console.terminal import say
 from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
-from rewards.verifier import judge_all
+from rewards.verifier import CONTRACT, STRICT, judge_all
 from rewards.verifier.gold import gold_answer, read_check
 from schema.configs import size_of_run
 from schema.names import LEARNED
@@ -428,7 +428,7 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
         [row["solution"] for row in twice],
         [row["problem"] for row in twice],
         [row.get("check") for row in twice],
-        strict=recipe.strict,
+        reading=STRICT if recipe.strict else CONTRACT,
         run_programs=recipe.runs_programs,
     )
     gradable = []

@@ -40,8 +40,8 @@ class OwnSolutions(NamedTuple):
 
 
 def policy(recipe: Recipe) -> Contestant:
-    """The base model, or the finished stage that the recipe names, judged by its final answer in
-    whatever form."""
+    """The base model, or the finished stage that the recipe names, judged by its final answer by
+    the contract, in a block or not."""
     settings = recipe.data.own_solutions
     rewards = {}
     for name, options in recipe.rewards.items():

@@ -1,6 +1,6 @@
 """The texts of completions and prompts, which TRL passes as strings or as lists of messages."""
 
-from rewards.verifier.extract import last_turn
+from rewards.verifier.thoughts import last_turn
 
 Messages = list[dict[str, str]]
 

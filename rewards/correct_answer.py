@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rewards.completion import Messages, judged_text, question
-from rewards.verifier import judge_all, prepare
+from rewards.verifier import CONTRACT, STRICT, judge_all, prepare
 
 
 def correct_answer(
@@ -27,8 +27,9 @@ def correct_answer(
     problems = columns.get("problem") or map(question, prompts or [""] * len(completions))
     questions = [problem or None for problem in problems]
     checks = columns.get("check")
+    reading = STRICT if strict else CONTRACT
     verdicts = judge_all(
-        texts, solution, questions, checks, strict=strict, run_programs=run_programs
+        texts, solution, questions, checks, reading=reading, run_programs=run_programs
     )
     if log_metric is not None:
         timeouts = [verdict for verdict in verdicts if verdict.timed_out]

@@ -25,11 +25,18 @@ from functools import lru_cache
 from rewards.verifier import pool
 from rewards.verifier.checks import CHECKS
 from rewards.verifier.equal import NeedsAlgebra, compare_answers
-from rewards.verifier.extract import Verdict, extract
+from rewards.verifier.extract import (
+    CONTRACT,
+    LENIENT,
+    READINGS,
+    STRICT,
+    Verdict,
+    extract,
+    named_answers,
+)
 from rewards.verifier.gold import RUNS, gold_answer, read_check
-from rewards.verifier.readings import final_answers
 
-__all__ = ["Verdict", "judge", "judge_all", "prepare"]
+__all__ = ["CONTRACT", "LENIENT", "STRICT", "Verdict", "judge", "judge_all", "prepare"]
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
@@ -43,7 +50,7 @@ def judge(
     *,
     question: str | None = None,
     check: str | None = None,
-    strict: bool = False,
+    reading: str = CONTRACT,
     run_programs: bool = False,
     timeout: float = 1.0,
 ) -> Verdict:
@@ -67,7 +74,7 @@ def judge(
         [gold],
         [question],
         [check],
-        strict=strict,
+        reading=reading,
         run_programs=run_programs,
         timeout=timeout,
     )[0]
@@ -79,18 +86,20 @@ def judge_all(
     questions: Sequence[str | None],
     checks: Sequence[str | None] | None = None,
     *,
-    strict: bool | Sequence[bool] = False,
+    reading: str | Sequence[str] = CONTRACT,
     run_programs: bool = False,
     timeout: float = 1.0,
 ) -> list[Verdict]:
     """Judge every response; those with the same kind of check are judged together.
 
-    `strict` is one value for all responses, or a value for every response.
+    `reading` is one value for all responses, or a value for every response.
     """
-    stricts = [strict] * len(responses) if isinstance(strict, bool) else strict
+    readings = [reading] * len(responses) if isinstance(reading, str) else reading
+    if not set(READINGS).issuperset(readings):
+        raise ValueError(f"a reading is one of {', '.join(READINGS)}")
     if checks is None or not any(checks):
-        return _judge_by_gold(responses, golds, questions, stricts, timeout)
-    rows = list(zip(responses, golds, questions, stricts, checks, strict=True))
+        return _judge_by_gold(responses, golds, questions, readings, timeout)
+    rows = list(zip(responses, golds, questions, readings, checks, strict=True))
     numbers_by_kind: dict[str | None, list[int]] = {}
     for n, check in enumerate(checks):
         kind = read_check(check)[0] if check else None
@@ -116,16 +125,18 @@ def _judge_by_gold(
     responses: Sequence[str],
     golds: Sequence[object],
     questions: Sequence[str | None],
-    stricts: Sequence[bool],
+    readings: Sequence[str],
     timeout: float,
 ) -> list[Verdict]:
     """Judge responses by their golds: equal triples of gold, answers and question are judged once,
     and in parallel if they need algebra."""
     verdicts: list[Verdict | None] = []
     undecided: dict[tuple, list[int]] = {}
-    for response, gold, question, strict in zip(responses, golds, questions, stricts, strict=True):
+    for response, gold, question, reading in zip(
+        responses, golds, questions, readings, strict=True
+    ):
         gold_text = _gold_answer(gold)
-        answers, reason, leads = extract(response, strict)
+        answers, reason, leads = extract(response, reading)
         if gold_text is None:
             answer = "; ".join(answers)[:_MAX_ANSWER] or None
             verdicts.append(Verdict(None, answer, "no gold answer to compare with"))
@@ -135,13 +146,13 @@ def _judge_by_gold(
             verdicts.append(Verdict(False, answers[0][:_MAX_ANSWER], "too long for an answer"))
         else:
             if len(answers) > 1:
-                answers = final_answers(answers, leads, gold_text, question)
-            triple = (gold_text, tuple(answers), question)
-            verdict = _judge_without_algebra(*triple)
+                answers = named_answers(answers, leads, gold_text)
+            case = (gold_text, tuple(answers), question, reading == LENIENT)
+            verdict = _judge_without_algebra(*case)
             if verdict is None:
-                verdict = _decided_by_algebra.get(triple)
+                verdict = _decided_by_algebra.get(case)
             if verdict is None:
-                undecided.setdefault(triple, []).append(len(verdicts))
+                undecided.setdefault(case, []).append(len(verdicts))
             verdicts.append(verdict)
     judged = _judge_by_algebra(list(undecided), timeout)
     for numbers, verdict in zip(undecided.values(), judged, strict=True):
@@ -167,11 +178,11 @@ def _gold_answer(gold: object) -> str | None:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _judge_without_algebra(
-    gold: str, answers: tuple[str, ...], question: str | None
+    gold: str, answers: tuple[str, ...], question: str | None, is_lenient: bool
 ) -> Verdict | None:
     """Return the verdict, or None if it needs algebra."""
     try:
-        right, reason = compare_answers(gold, list(answers), question)
+        right, reason = compare_answers(gold, list(answers), question, is_lenient)
     except NeedsAlgebra:
         return None
     return Verdict(right, _join(answers), reason)
@@ -180,14 +191,12 @@ def _judge_without_algebra(
 _decided_by_algebra: dict[tuple, Verdict] = {}
 
 
-def _judge_by_algebra(triples: list[tuple], timeout: float) -> list[Verdict]:
-    requests = [
-        {"gold": gold, "answers": answers, "question": question}
-        for gold, answers, question in triples
-    ]
+def _judge_by_algebra(cases: list[tuple], timeout: float) -> list[Verdict]:
+    names = ("gold", "answers", "question", "is_lenient")
+    requests = [dict(zip(names, case, strict=True)) for case in cases]
     verdicts = []
-    for triple, reply in zip(triples, pool.POOL.ask_all(requests, timeout), strict=True):
-        answer = _join(triple[1])
+    for case, reply in zip(cases, pool.POOL.ask_all(requests, timeout), strict=True):
+        answer = _join(case[1])
         if reply is None or "late" in reply:
             # Not remembered: a busy machine may have been the cause.
             verdicts.append(
@@ -197,7 +206,7 @@ def _judge_by_algebra(triples: list[tuple], timeout: float) -> list[Verdict]:
         verdicts.append(Verdict(reply["right"], answer, reply["reason"]))
         if len(_decided_by_algebra) >= _CACHE_SIZE:
             _decided_by_algebra.clear()
-        _decided_by_algebra[triple] = verdicts[-1]
+        _decided_by_algebra[case] = verdicts[-1]
     return verdicts
 
 

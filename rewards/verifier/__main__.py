@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import BinaryIO
 
-from rewards.verifier import judge_all
+from rewards.verifier import CONTRACT, judge_all
 from rewards.verifier.checks import NotHeld
+from rewards.verifier.extract import READINGS
 from rewards.verifier.gold import RUNS, read_check
 
 _LONGEST = 4 << 20  # bytes of a line; more of a longer one are not kept in memory
@@ -30,7 +31,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--strict", action="store_true", help="take only an answer in a closed <answer> block"
+        "--reading", choices=READINGS, default=CONTRACT, help="where the answer may stand"
     )
     parser.add_argument(
         "--run-programs", action="store_true", help="allow checks that run what a response says"
@@ -40,7 +41,7 @@ def main() -> int:
     has_failed = False
     try:
         for lines in _batches(sys.stdin.buffer):
-            replies = _judge_lines(lines, count + 1, options.strict, options.run_programs)
+            replies = _judge_lines(lines, count + 1, options.reading, options.run_programs)
             count += len(lines)
             has_failed = has_failed or any("error" in reply for reply in replies)
             sys.stdout.write("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -68,7 +69,7 @@ def _batches(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [unfinished]
 
 
-def _judge_lines(lines: list[bytes], first: int, strict: bool, run_programs: bool) -> list[dict]:
+def _judge_lines(lines: list[bytes], first: int, reading: str, run_programs: bool) -> list[dict]:
     """Return a reply for every line; the first line has the number `first`."""
     replies = []
     rows = []
@@ -83,7 +84,7 @@ def _judge_lines(lines: list[bytes], first: int, strict: bool, run_programs: boo
     questions = [row.get("question") or None for row in rows]
     checks = [row.get("check") or None for row in rows]
     verdicts = iter(
-        judge_all(responses, golds, questions, checks, strict=strict, run_programs=run_programs)
+        judge_all(responses, golds, questions, checks, reading=reading, run_programs=run_programs)
     )
     return [reply if "error" in reply else reply | asdict(next(verdicts)) for reply in replies]
 

@@ -28,7 +28,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rewards.verifier.arithmetic import value_of
-from rewards.verifier.extract import Extraction, Verdict, answer_blocks, extract, outside_thoughts
+from rewards.verifier.extract import STRICT, Extraction, Verdict, answer_blocks, extract
+from rewards.verifier.thoughts import outside_thoughts
 
 # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
 _LONGEST_EXPRESSION = 500
@@ -53,15 +54,15 @@ ALLOWED = (
 
 
 def judge_countdowns(
-    responses: Sequence[str], specs: Sequence[dict], stricts: Sequence[bool]
+    responses: Sequence[str], specs: Sequence[dict], readings: Sequence[str]
 ) -> list[Verdict]:
     """Judge expressions.
 
-    A spec has the `numbers` and the `target` of its problem, integers. A `strict` answer must stand
+    A spec has the `numbers` and the `target` of its problem, integers. A strict answer must stand
     in a closed `<answer>` block.
     """
-    rows = zip(responses, specs, stricts, strict=True)
-    return [_judge_countdown(extract(response, strict), spec) for response, spec, strict in rows]
+    rows = zip(responses, specs, readings, strict=True)
+    return [_judge_countdown(extract(response, reading), spec) for response, spec, reading in rows]
 
 
 def _judge_countdown(extraction: Extraction, spec: dict) -> Verdict:
@@ -144,13 +145,13 @@ class NotHeld(RuntimeError):
 
 
 def judge_programs(
-    responses: Sequence[str], specs: Sequence[dict], stricts: Sequence[bool]
+    responses: Sequence[str], specs: Sequence[dict], readings: Sequence[str]
 ) -> list[Verdict]:
     """Judge whether the programs of responses pass the cases of their specs; no text of a response
     raises.
 
-    The program is the text of the `<answer>` block, in a fence or not; without a block, and unless
-    `strict`, the text of the fence, or else the complete response outside its thoughts. Two
+    The program is the text of the `<answer>` block, in a fence or not; without a block, and in any
+    reading but the strict one, the text of the fence, or else the complete response outside its thoughts. Two
     different programs are no answer. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with
     the arguments and the result of every call. As many programs run at a time as there are
     processors, equal ones once.
@@ -158,8 +159,8 @@ def judge_programs(
     Raises:
         NotHeld: this machine cannot hold a program.
     """
-    rows = zip(responses, specs, stricts, strict=True)
-    programs = [_program(response, spec["function"], strict) for response, spec, strict in rows]
+    rows = zip(responses, specs, readings, strict=True)
+    programs = [_program(response, spec["function"], reading) for response, spec, reading in rows]
     jobs = [(source, json.dumps(spec)) for (source, _), spec in zip(programs, specs, strict=True)]
     distinct_jobs = list(dict.fromkeys(job for job in jobs if job[0]))
 
@@ -173,13 +174,13 @@ def judge_programs(
     return [verdicts.get(job, Verdict(False, None, reason)) for job, (_, reason) in rows]
 
 
-def _program(response: str, function: str, strict: bool) -> tuple[str | None, str]:
+def _program(response: str, function: str, reading: str) -> tuple[str | None, str]:
     """Return the program of a response, or None and the reason."""
     visible = outside_thoughts(response)
     if visible is None:
         return None, "the thought is not closed"
     blocks, is_closed = answer_blocks(visible)
-    if strict and not (blocks and is_closed):
+    if reading == STRICT and not (blocks and is_closed):
         return None, "no closed <answer> block"
     programs = set()
     for block in blocks or [visible]:
@@ -349,7 +350,7 @@ def _is_equal(result: object, expected: object) -> bool:
     return isinstance(result, bool) == isinstance(expected, bool) and result == expected
 
 
-# Kind of check → a function of responses, the specs of their checks, and whether they are strict.
+# Kind of check → a function of responses, the specs of their checks, and their readings.
 CHECKS: dict[str, Callable[..., list[Verdict]]] = {
     "countdown": judge_countdowns,
     "python": judge_programs,

@@ -13,23 +13,22 @@ from functools import lru_cache
 from math import prod
 from types import SimpleNamespace
 
+from rewards.verifier.accounting import readings, unaccounted_word
 from rewards.verifier.compare import compare
 from rewards.verifier.context import Algebra, Unreadable
-from rewards.verifier.languages import spoken_number
 from rewards.verifier.notation import depths, key, plain
 from rewards.verifier.numerals import NUMBER, number
 from rewards.verifier.objections import form, objection, opposite_way
 from rewards.verifier.options import choice
 from rewards.verifier.phrases import VALUE, hedge
-from rewards.verifier.readings import LABELLED, readings, simplify_gold
-from rewards.verifier.units import change, is_known_unit
+from rewards.verifier.question import Question
+from rewards.verifier.units import change
 from rewards.verifier.value import trimmed, value
 from rewards.verifier.value_types import (
     Expr,
     Interval,
     List,
     Quantity,
-    Relation,
     Set,
     Tuple,
     Union,
@@ -41,7 +40,7 @@ _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
 # characters of one that is read in the trainer's process, without a limit on the time
 _MAX_QUESTION = 2000
 _MAX_ANSWERS = 20
-_MAX_GOLD_READ = 120  # characters of a gold whose answers are read a second time
+LABELLED = re.compile(r"\(?(?:a|i|1)\).*\(?(?:b|ii|2)\)", re.DOTALL)  # (a) 5; (b) 7
 _OTHER_NUMBER = "not equal to the gold, as whole numbers"  # no second reading can change that
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
@@ -75,18 +74,24 @@ def _undecided(*texts: object) -> bool:
 _NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided, close=_undecided)
 
 
-def compare_by_algebra(gold: str, answers: list[str], question: str | None) -> Judgement:
+def compare_by_algebra(
+    gold: str, answers: list[str], question: str | None, is_lenient: bool
+) -> Judgement:
     """`compare_answers`, in a worker process."""
     from rewards.verifier import algebra
 
     try:
-        return compare_answers(gold, answers, question, algebra)
+        return compare_answers(gold, answers, question, is_lenient, algebra)
     except Unreadable:
         return None, "the gold cannot be read as mathematics"
 
 
 def compare_answers(
-    gold: str, answers: Sequence[str], question: str | None, algebra: Algebra = _NO_ALGEBRA
+    gold: str,
+    answers: Sequence[str],
+    question: str | None,
+    is_lenient: bool = False,
+    algebra: Algebra = _NO_ALGEBRA,
 ) -> Judgement:
     """(right, reason) for the `answers` of a response: every one must be right, or all together a
     gold of several values.
@@ -98,16 +103,18 @@ def compare_answers(
     if len(gold) > _MAX_LENGTH:
         return None, "the gold is too long for an answer"
     if len(answers) == 1:
-        return _compare_one(gold, answers[0], question, algebra)
+        return _compare_one(gold, answers[0], question, is_lenient, algebra)
     if LABELLED.match(gold) and not LABELLED.match(answers[0]):
-        return _compare_one(gold, f"({'; '.join(answers)})", question, algebra)
+        return _compare_one(gold, f"({'; '.join(answers)})", question, is_lenient, algebra)
     distinct = {key(answer): answer for answer in reversed(answers)}
     if len(distinct) > _MAX_ANSWERS:
         return False, "several different answers"
     if len(distinct) > 1 and _holds_several(gold, answers):
         separator = "; " if "," in answers[0] else ", "
         return _as_written(gold, separator.join(answers), question, algebra)
-    verdicts = [_compare_one(gold, answer, question, algebra) for answer in distinct.values()]
+    verdicts = [
+        _compare_one(gold, answer, question, is_lenient, algebra) for answer in distinct.values()
+    ]
     if len(distinct) > 1 and not all(right for right, _ in verdicts):
         return False, "several different answers"
     return verdicts[0]
@@ -121,21 +128,26 @@ def _holds_several(gold: str, answers: Sequence[str]) -> bool:
     return _too_large(gold) is None and isinstance(value(gold), types)
 
 
-def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
-    """The verdict on the answer as it is written, or as its question says how to read it."""
-    verdict = _as_written(gold, answer, question, algebra)
-    if verdict[0] is not False or len(gold) > _MAX_GOLD_READ or verdict[1] == _OTHER_NUMBER:
-        return verdict
-    if question and opposite_way(answer, gold, question):
-        return verdict
-    for reading in readings(value(gold), answer, question or ""):
+def _compare_one(
+    gold: str, answer: str, question: str | None, is_lenient: bool, algebra: Algebra
+) -> Judgement:
+    """The verdict on the answer as it is written, or else on what it says without its words."""
+    asked = Question(question or "")
+    right, reason = _as_written(gold, answer, question, algebra)
+    if right:
+        word = unaccounted_word(answer, gold, asked)
+        return (
+            (False, f"a word that the question does not count: {word}") if word else (right, reason)
+        )
+    if right is None or reason == _OTHER_NUMBER or opposite_way(answer, gold, question or ""):
+        return right, reason
+    for reading in readings(gold, answer, asked, is_lenient):
         # Where the gold is unreadable in one reading, the verdict stands.
         with contextlib.suppress(Unreadable):
-            right, reason = _as_written(gold, reading, question, algebra)
-            if right:
-                return True, f"{reason}; read as {reading}"
-    simpler = simplify_gold(gold, question) if question else None
-    return _compare_one(simpler, answer, question, algebra) if simpler else verdict
+            is_equal, rule = _as_written(gold, reading, question, algebra)
+            if is_equal:
+                return True, f"{rule}; read as {reading}"
+    return False, reason
 
 
 def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
@@ -145,12 +157,6 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
     doubt = _doubt(gold, answer)
     if doubt:
         return False, doubt
-    spoken = spoken_number(answer, question)
-    if spoken is not None and isinstance(expected := value(gold), Quantity | Relation):
-        has_unit = isinstance(expected, Quantity) and is_known_unit(expected.unit)
-        if spoken.objection or (spoken.unit_unknown and has_unit):
-            return False, spoken.objection or "another unit than the gold's"
-        answer = spoken.answer
     refusal = _refusal(gold, answer)
     if refusal is not None:
         return refusal

@@ -6,31 +6,28 @@ never counts.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rewards.verifier import phrases
+from rewards.verifier import lenient, phrases
 from rewards.verifier.gold import boxes
-from rewards.verifier.languages import is_doubted
 from rewards.verifier.notation import key
+from rewards.verifier.question import ANNOUNCING, words_of
+from rewards.verifier.tables import rows
+from rewards.verifier.thoughts import before_next_question, end_of_turn, outside_thoughts
 from rewards.verifier.units import is_known_unit, unit
 
-# No way back into the spaces of a tag: a long run of them would be crossed again from each of its
-# characters.
-_THINK = re.compile(r"<\s*+(/?)\s*+think(?:ing)?\s*>", re.IGNORECASE)
+STRICT = "strict"  # only a closed <answer> block
+CONTRACT = "contract"  # a block, a box or an announced answer
+LENIENT = "lenient"  # also a bare sentence, a last line, JSON and other tags
+READINGS = (STRICT, CONTRACT, LENIENT)
+
 _ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
-_MAX_LINE = 200  # characters of a response that is nothing but its answer
-_LAST_LINE = re.compile(
-    rf"(?i)\W*(?:{phrases.CONCLUDING})(?!\w)|.*[^\W\d_].*[.。।]$|\W*\*\*[^*]+(?:\*\*)?$"
-)
-# all of a response, each item a line
-_LIST = re.compile(r"\s*(?:(?:[-*•]|\d\.) [^\n.]{1,30}(?:\n+|\s*$)){2,9}")
 _MAX_ANSWERS = 300  # boxes or statements of a text
 # The most frequent response is read by this alone: one block, of an integer, and no tags but those
 # of a thought.
 _INTEGER_RESPONSE = re.compile(
-    r"[^<]*+(?:(?:<think>[^<]*+)?</think>[^<]*+)?<answer>\s*(\$?-?\d+\$?)\s*</answer>[^<]*+",
+    r"(?!\s*analysis)[^<\[◁]*+(?:(?:<think>[^<]*+)?</think>[^<]*+)?<answer>\s*(\$?-?\d+\$?)\s*</answer>[^<]*+",
     re.ASCII,
 )
 # Long runs of white space are replaced by one character first: every `\s*` would cross them again
@@ -64,6 +61,13 @@ _RIVAL_BEFORE = re.compile(
 )
 _RIVAL_AFTER = re.compile(rf"{_JOINT}(?:(?P<again>[a-zA-Z])\s*=\s*)?{_RIVAL}")
 _LIST_BEGINS = re.compile(r"(?:^|[\n(\[{:,;]|\b(?:is|are|be|answers?|either))[\s$]*\Z")
+_STATEMENT = re.compile(
+    "(?i)(?:"
+    + "|".join(pattern for _, pattern in rows("announcements.tsv"))
+    + rf")\s*\**\s*(?P<answer>[^\n]{{1,{phrases.LONGEST_SENTENCE + 1}}})"
+)
+_IN_ENGLISH = re.compile(r"(?i)ans|#")
+_CORRECTION = re.compile("|".join(pattern for (pattern,) in rows("corrections.txt")), re.IGNORECASE)
 _TAKEN_BACK = phrases.DENIED_AFTER.consequence.format("a second thought")
 _FINAL = re.compile(
     r"\b(?:final result|answer)\b(?:[\s:*$=({\[]|\\[\[(]|\b(?:is|are|therefore|thus|then|hence|"
@@ -96,84 +100,36 @@ class Verdict:
         )
 
 
-def extract(response: str, strict: bool = False) -> Extraction:
-    """Return the answers of `response`; `strict` accepts only closed `<answer>` blocks."""
+def extract(response: str, reading: str = CONTRACT) -> Extraction:
+    """Return the answers of `response` where `reading` looks for them."""
     integer = _INTEGER_RESPONSE.fullmatch(response)
     if integer:
         return Extraction([integer[1]], "")
     visible = outside_thoughts(response)
     if visible is None:
         return Extraction([], "the thought is not closed")
-    visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", visible)
+    visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", end_of_turn(visible))
+    first = before_next_question(visible)
+    if first != visible and _has_place(first):
+        visible = first
     blocks, is_closed = answer_blocks(visible)
-    if strict and not (blocks and is_closed):
+    if reading == STRICT and not (blocks and is_closed):
         return Extraction([], "no closed <answer> block")
-    return _extract_from_blocks(blocks) if blocks else _extract_without_block(visible)
-
-
-def _extract_without_block(visible: str) -> Extraction:
-    """Return the answers of a response outside its thoughts; without a box or a statement, all of a
-    short response or its last line."""
+    if reading == LENIENT and not blocks:
+        blocks = lenient.tagged_answers(visible)
+    if blocks:
+        return _extract_from_blocks(blocks)
     extraction = _extract_from_text(visible)
-    if extraction and (extraction.answers or not extraction.reason.startswith(_PARTLY)):
-        return extraction
-    if len(visible) <= _MAX_LINE and _LIST.fullmatch(visible):
-        return Extraction([_strip_marks(visible)], "")
-    *way, line = (_strip_marks(visible) or "\n").splitlines()
-    has_box = extraction is not None and "boxed" in line
-    if 0 < len(line) <= _MAX_LINE and not has_box and (not way or _LAST_LINE.match(line)):
-        return Extraction([_strip_marks(line)], "")
-    return extraction or Extraction([], "no answer block, box or stated answer")
+    if reading == LENIENT and (extraction is None or extraction.reason.startswith(_PARTLY)):
+        line = lenient.last_line(visible)
+        if line and not (extraction is not None and "boxed" in line):
+            return Extraction([_strip_marks(line)], "")
+    return extraction or Extraction([], "no answer block, box or announced answer")
 
 
-def outside_thoughts(response: str) -> str | None:
-    """Return `response` without its thoughts, or None if a thought is never closed.
-
-    A `</think>` without a `<think>` ends a thought that the prompt opened, or one that began in
-    between: the text before it is hidden, unless it has an answer.
-    """
-    visible = []
-    depth = start = 0
-    has_answer = False
-    for count, tag in enumerate(_THINK.finditer(response)):
-        if not tag[1]:
-            # White space between two thoughts is dropped: a run of it would be long again.
-            if depth == 0 and (not visible or response[start : tag.start()].strip()):
-                visible.append(response[start : tag.start()])
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0:
-                start = tag.end()
-        elif not has_answer:
-            text = "\n".join([*visible, response[start : tag.start()]])
-            has_answer = count > 0 and _has_answer(text)
-            if not has_answer:
-                visible.clear()
-                start = tag.end()
-    if depth == 0:
-        return "\n".join([*visible, response[start:]])
-    # A thought that opens after the answer is text after the answer.
-    text = "\n".join(visible)
-    return text if _has_answer(text) else None
-
-
-def last_turn(turns: Sequence[str]) -> str:
-    """Return the turn that is judged, where tools replied between several: the last, inside the
-    thought that the turns before it did not close."""
-    last = "".join(turns[-1:])
-    is_in_thought = outside_thoughts("".join(turns[:-1])) is None
-    return f"<think>{last}" if is_in_thought else last
-
-
-def _has_answer(text: str) -> bool:
-    """Whether `text` has a closed `<answer>` block."""
-    is_open = False
-    for tag in _ANSWER.finditer(text):
-        if tag[1] and is_open:
-            return True
-        is_open = is_open or not tag[1]
-    return False
+def _has_place(text: str) -> bool:
+    """Whether `text` has a block, a box or an announcement."""
+    return bool(answer_blocks(text)[0] or boxes(text) or _STATEMENT.search(text))
 
 
 def answer_blocks(visible: str) -> tuple[list[str], bool]:
@@ -210,6 +166,7 @@ def _extract_from_text(text: str) -> Extraction | None:
     A value announced after the last box is the answer; if that box was announced as the answer too,
     or stands alone in its line, the two are several.
     """
+    text = _after_correction(text)
     text_boxes = boxes(text)
     if not text_boxes:
         return _extract_statements(text)
@@ -222,11 +179,22 @@ def _extract_from_text(text: str) -> Extraction | None:
         return stated if boxed.reason.startswith(_PARTLY) else boxed
     before = _mathematics_before(text[max(0, start - 80) : start])
     beside = text[text.rfind("\n", 0, start) + 1 : start] + text[end:].partition("\n")[0]
-    if not _FINAL.search(before) and re.search(r"\w", beside):
+    is_alone = not re.search(r"\w", beside) and not _ANSWER_LINE.search(text, end)
+    if not _FINAL.search(before) and not is_alone:
         return stated
     return Extraction(boxed.answers + stated.answers, "") if boxed.answers else boxed
 
 
+def _after_correction(text: str) -> str:
+    """Return `text` from its last correction on ("Wait, …"), where an answer stands before it and
+    another one after it."""
+    *_, last = [None, *_CORRECTION.finditer(text)]
+    if last is None or not (_has_place(text[: last.start()]) and _has_place(text[last.end() :])):
+        return text
+    return text[last.end() :]
+
+
+_ANSWER_LINE = re.compile(r"\n[\s*#]*(?:final )?answer[\s*]*:", re.IGNORECASE)
 # These objections to a box are none to the same value announced after it.
 _PARTLY = ("the box is part of", "the box is beside")
 
@@ -271,10 +239,27 @@ def _extract_boxes(text: str, text_boxes: list[tuple[int, int, str]]) -> Extract
         leads.append(lead)
         are_final.append(_FINAL.search(before) is not None)
         answers.append(answer + (suffix[1] if suffix else "") + unit_after)
-    if len(answers) > 1 and are_final[-1] and not any(are_final[:-1]):
+    if len(answers) > 1 and not any(are_final[:-1]) and (are_final[-1] or _concludes(leads)):
         # The boxes on the way are no answers.
         return Extraction(answers[-1:], "", tuple(leads[-1:]))
     return Extraction(answers, "", tuple(leads))
+
+
+_CONCLUDES = re.compile(
+    rf"(?i)(?<!\w)(?:{phrases.CONCLUDING}|together|total|altogether|overall|combined|finally|that is|"
+    r"au total|insgesamt|en total|in totale|no total|всего)(?!\w)|一共"
+)
+_OFFERS_CHOICE = re.compile(
+    r"(?i)\b(?:or|either|another|other|alternativ\w*|also|possib\w*|candidates?|options?|else|maybe|"
+    r"ou|oder|o|или)\b"
+)
+
+
+def _concludes(leads: list[str]) -> bool:
+    """Whether the last box is the conclusion of the others by the words before it."""
+    if any(map(_OFFERS_CHOICE.search, leads)):
+        return False
+    return bool(_CONCLUDES.search(leads[-1])) and not any(map(_CONCLUDES.search, leads[:-1]))
 
 
 def _objection(content: str, before: str, after: str, suffix: int) -> str | None:
@@ -390,7 +375,7 @@ def _extract_statements(text: str, after_a_box: bool = False) -> Extraction | No
     only values that a sentence of its own announces."""
     answers = []
     end = 0
-    while match := phrases.STATEMENTS.regex.search(text, end):
+    while match := _STATEMENT.search(text, end):
         before = text[max(0, match.start() - 80) : match.start()].lower()
         if after_a_box and not (_OPENING.search(before) and _VALUE.match(match["answer"])):
             end = match.start("answer")
@@ -420,8 +405,12 @@ def _objection_before(before: str, announcement: str) -> str | None:
     objection = phrases.DENIED_BEFORE.search(before) or phrases.PARTIAL_BEFORE.search(before)
     if objection:
         return f"the stated answer is {objection}"
-    sentence = re.split(r"[\n.!?。！？।]", before + announcement)[-1]
-    return "the stated answer is changed or doubted before it" if is_doubted(sentence) else None
+    if announcement.isascii() and _IN_ENGLISH.search(announcement):
+        return None
+    clauses = re.split(r"[,:;，；]", re.split(r"[\n.!?。！？।]", before)[-1])
+    clauses = [clause for clause in clauses if not re.search(r"\d", clause)]  # others calculate
+    strange = [word for word in words_of(" ".join(clauses)) if word not in ANNOUNCING]
+    return f"the stated answer follows {strange[0]!r}" if strange else None
 
 
 def _strip_marks(text: str) -> str:
@@ -455,3 +444,24 @@ _WRAPPED = re.compile(
     r"<(b|strong|i|em|u|code|p)>([^<>]*)</\1>|“([^“”]*)”|«([^«»]*)»|„([^„“”]*)[“”]|\"([^\"]*)\"|"
     r"'([^']*)'|‘([^‘’]*)’|__([^_]*)__|_([^_]*)_|⟦([^⟦⟧]*)⟧|【([^【】]*)】|「([^「」]*)」"
 )
+
+
+_NAME = re.compile(r"(?:(?<![A-Za-z])([A-Za-z])\s*=|\(([a-h]|i{1,3}|[1-9])\)[^()]*)[\s$]*$")
+
+
+def named_answers(answers: list[str], leads: tuple[str, ...], gold: str) -> list[str]:
+    """Return the `answers` of several boxes, named as the text before them names them:
+    `p=\\boxed{4}` and `q=\\boxed{3}` are "p=4, q=3"."""
+    if len(leads) != len(answers):
+        return answers
+    names = [_NAME.search(lead) for lead in leads]
+    if not all(names):
+        return answers
+    variables = [name[1] for name in names]
+    if all(variables) and len(set(variables)) == len(variables):
+        pairs = zip(variables, answers, strict=True)
+        return [", ".join(f"{name}={answer}" for name, answer in pairs)]
+    if not any(variables) and re.match(r"\(?(?:a|i|1)\)", gold):
+        labelled = sorted(zip([name[2] for name in names], answers, strict=True))
+        return [answer for _, answer in labelled]
+    return answers

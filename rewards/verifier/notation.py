@@ -9,16 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.resources import files
 from itertools import accumulate
 from typing import NamedTuple
-
-
-def read_table(name: str) -> list[list[str]]:
-    """The rows of a file of the folder `tables`, cut at its tabs."""
-    text = files(__package__).joinpath("tables", f"{name}.tsv").read_text(encoding="utf-8")
-    return [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
-
 
 # What stands for each of these characters.
 _CHARACTERS = {

@@ -218,9 +218,9 @@ def work() -> None:
     serve(compare_by_algebra)
 
 
-def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
-    """Answer requests with `compare`, (gold, answers, question) → (right, reason), while the parent
-    lives."""
+def serve(compare: Callable[[str, list[str], str | None, bool], tuple[bool | None, str]]) -> None:
+    """Answer requests with `compare`, which takes (gold, answers, question, is_lenient) and returns
+    (right, reason), while the parent lives."""
     parent = os.getppid()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not look like a reply
@@ -254,7 +254,8 @@ def _answer(request: dict, compare) -> dict:
         signal.setitimer(signal.ITIMER_VIRTUAL, request["timeout"])
         signal.setitimer(signal.ITIMER_PROF, request["timeout"] * _SOFT)
         try:
-            right, reason = compare(request["gold"], request["answers"], request["question"])
+            names = ("gold", "answers", "question", "is_lenient")
+            right, reason = compare(*(request[name] for name in names))
             return {"right": right, "reason": reason}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -263,6 +264,8 @@ def _answer(request: dict, compare) -> dict:
         return {"late": True}
     except (RecursionError, MemoryError, OverflowError) as error:  # deep nesting, huge numbers
         return {"right": False, "reason": f"too large for the algebra ({type(error).__name__})"}
+    except Exception as error:  # else the process would end, and the request be asked again
+        return {"right": False, "reason": f"the algebra failed ({type(error).__name__}: {error})"}
 
 
 def _interrupt(signum, frame) -> None:

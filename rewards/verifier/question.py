@@ -1,34 +1,21 @@
-"""The question of an answer, with its words and its mathematics."""
+"""What a question says about its answer: its words, those that it counts, and its sentence that
+asks."""
 
 import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from rewards.verifier.notation import key, plain
-from rewards.verifier.numerals import is_number_word, number
-from rewards.verifier.phrases import BASE
-from rewards.verifier.value import is_name
-from rewards.verifier.value_types import Expr, InBase, Interval, List, Set, Tuple, Value, Words
+from rewards.verifier.numerals import SCALES, is_number_word
+from rewards.verifier.tables import sections
 
-_FUNCTION_WORDS = """
-    a an the it is are was were be been will would has have had of in on at to for by from there
-    this that these he she we they you i one ones its it's their his her our so answer result
-    value number total exactly just only such equals equal gives give makes make get gets got
-    becomes leaves falls fall comes came lands lies stands sits needs take takes pays costs
-    measure measures left remain remains altogether all with and as then hence therefore thus
-    which who must can finally point vector matrix pair ratio proportion ist est es è é sind sont
-    son sono são jest now är je είναι це дорівнює vaut vale beträgt wynosi um à das der die le la
-    el il lo las los les
-"""
-FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-_ANNOUNCING = (
-    "is are was were be equals gives giving makes making has have so thus hence therefore namely"
-    " ⟹ ⇒ => \\implies ist sind est sont soit donc son è sono é são jest är это beträgt vaut vale"
-)
-ANNOUNCES = frozenset(_ANNOUNCING.split())
+_WORDS = {name: frozenset(text.split()) for name, text in sections("words.txt").items()}
+ANNOUNCING = _WORDS["announcing"]
+JOINING = _WORDS["joining"]
+NEVER = _WORDS["never"]
+RESTRICTING = _WORDS["restricting"]
+# Mathematics between dollars, or all between two spaces.
 PIECE = re.compile(
-    r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|"
-    r"\d\d? (?:Uhr|h) \d\d\S*|\S+"
+    r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+"
 )
 PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-zπ]")
@@ -36,87 +23,101 @@ _ENGLISH = re.compile(
     r"(?i)\b(?:the|of|how|what|which|who|find|compute|evaluate|calculate|write|give|solve|express|"
     r"simplify|list|name|order|sort|convert|determine|round|is)\b"
 )
+# "how many more red apples does": the words between "how many" and a verb
+_COUNTED = re.compile(
+    r"\b(?:how many|how much|number of|amount of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)"
+)
+_VERBS = _WORDS["verbs"]  # they end what "how many" counts
+_COMPARED = frozenset(["more", "fewer", "less"])  # "How many more apples"
+_SENTENCE = re.compile(r"(?<=[.!?。？])\s+")
+
+
+def stem(word: str) -> str:
+    """Return a word of more than four letters without its last two."""
+    word = word.lower().removesuffix("s")
+    return word[: max(4, len(word) - 2)] if len(word) > 4 else word
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text)
+
+
+def is_word(piece: str) -> bool:
+    """Whether a piece of a sentence is a word, and neither mathematics nor a number in words."""
+    if re.search(r"[⁰¹²³⁴-⁹]", piece) or _WORD.fullmatch(piece) is None:
+        return False
+    return not all(map(is_number_word, re.split("[-’']", piece.lower())))
 
 
 @dataclass
 class Question:
-    """The question, and the type of value that its gold answer has."""
+    """The text of a problem; "" where there is none."""
 
-    gold: Value
-    text: str  # "" where there is no question
+    text: str
 
-    @cached_property  # most steps read it
+    @cached_property
     def is_foreign(self) -> bool:
         """Whether the question is in another language than English."""
         has_words = re.search(r"[^\W\d_]{3}", self.text) is not None
         return has_words and _ENGLISH.search(self.text) is None
 
-    @property
-    def has_several_values(self) -> bool:
-        if isinstance(self.gold, Interval):
-            return self.gold.left_open
-        return isinstance(self.gold, List | Set | Tuple)
-
-    @property
-    def is_yes_or_no(self) -> bool:
-        return self.gold in (Words("yes"), Words("no"))
-
-    @property
-    def has_name(self) -> bool:
-        """Whether the gold answer is the name of a variable or of a figure."""
-        return isinstance(self.gold, Expr) and self.gold.text.isalpha()
+    @cached_property
+    def _asking(self) -> str:
+        """The sentence that asks: the last one with a question mark, or the last of all."""
+        sentences = _SENTENCE.split(self.text.strip())
+        asking = [sentence for sentence in sentences if sentence.endswith(("?", "？"))]
+        return (asking or sentences)[-1]
 
     @cached_property
-    def _stems(self) -> set[str]:
-        return {stem(word) for word in re.findall(r"[^\W_]+(?:['’][^\W\d_]+)?", self.text)}
+    def _counted_stems(self) -> frozenset[str]:
+        """What the question counts: `apple` of "How many apples does Tom have?"."""
+        stems = set()
+        for phrase in _COUNTED.findall(self._asking.lower()):
+            for word in words_of(phrase):
+                if word in _VERBS:
+                    break
+                stems.add(stem(word))
+        return frozenset(stems)
 
     @cached_property
-    def _keys(self) -> set[str]:
-        """The mathematics of the question, every number in digits."""
-        pieces = (piece[0].strip(PUNCTUATION) for piece in PIECE.finditer(self.text))
-        return {_in_digits(piece) for piece in pieces if piece and not is_word(piece)}
+    def _asking_stems(self) -> frozenset[str]:
+        return frozenset(map(stem, words_of(self._asking)))
 
     @cached_property
-    def mentions_base(self) -> bool:
-        return isinstance(self.gold, InBase) or BASE.is_in(self.text.lower())
+    def _stems(self) -> frozenset[str]:
+        return frozenset(map(stem, words_of(self.text)))
 
-    def has_word(self, word: str) -> bool:
-        return stem(word) in self._stems
+    def counts(self, word: str) -> bool:
+        """Whether the question counts what `word` names. One that does not say what it counts
+        ("How many are left?") counts whatever it speaks of."""
+        if self._counted_stems:
+            is_bound = word.lower() in NEVER and word.lower() not in _COMPARED
+            return stem(word) in self._counted_stems and not is_bound
+        return word.lower() not in NEVER and stem(word) in self._stems
 
-    def is_new(self, word: str) -> bool:
-        """Whether `word` is more than grammar, and not in the question."""
-        return not self.has_word(word) and word.lower() not in FUNCTION_WORDS | ANNOUNCES
+    def asks_with(self, word: str) -> bool:
+        """Whether the sentence that asks has a word, and one that changes no number."""
+        is_harmless = word.lower() not in NEVER and not self.is_foreign
+        return is_harmless and stem(word) in self._asking_stems
 
-    def has_in_order(self, names: tuple[str, str]) -> bool:
-        if any(map(is_number_word, names)):
-            return True
-        in_order = rf"(?i){names[0]}\W+(?:\w+\W+){{0,2}}{names[1]}"
-        return re.search(in_order, self.text) is not None
+    @property
+    def asks_which(self) -> bool:
+        """Whether the question asks for one of a row: "On which day?"."""
+        return re.search(r"(?i)\b(?:which|what|position|place)\b", self._asking) is not None
 
-    def has_value(self, text: str) -> bool:
-        """Whether the question has this number or formula, or it is a mere name."""
-        text = re.sub(r"(?<=\d) .*|(?<=[a-z]{3}) [a-z]+$|\$", "", text)
-        if is_name(text) and (not self.text or text.lower() in self.text.lower()):
-            return True
-        return _in_digits(text) in self._keys
+    def asks_for_rate(self, unit: str) -> bool:
+        """Whether the question asks for an amount per `unit`, as in "each week"."""
+        rate = rf"(?i)\b(?:per|each|every|an?) {re.escape(unit)}\b"
+        return re.search(rate, self._asking) is not None
 
+    def is_answered_by(self, words: list[str]) -> bool:
+        """Whether a sentence of these words has every word that makes the question narrower: "left"
+        of "How many are left?"."""
+        asked = {stem(word) for word in RESTRICTING} & self._asking_stems
+        return asked <= set(map(stem, words))
 
-def stem(word: str) -> str:
-    """Return a word of more than four letters without its last two."""
-    return word.lower()[: max(4, len(word) - 2)] if len(word) > 4 else word.lower()
-
-
-def words_of(text: str) -> list[str]:
-    return re.findall(r"[^\W\d_]+", text)
-
-
-def is_word(piece: str) -> bool:
-    if re.search(r"[⁰¹²³⁴-⁹]", piece) or _WORD.fullmatch(piece) is None:
-        return False
-    parts = re.sub("-(?:first|second)$", "", piece.lower())  # twenty-first
-    return not all(map(is_number_word, re.split("[-’']", parts)))
-
-
-def _in_digits(text: str) -> str:
-    n = number(plain(text))
-    return key(text) if n is None else str(n)
+    def counts_by_scale_of(self, words: list[str]) -> bool:
+        """Whether words beside a number have the scale that the question counts by, if it has one:
+        "12 eggs" is no answer to "How many dozen eggs?"."""
+        asked = {stem(scale) for scale in SCALES} & self._counted_stems
+        return asked <= set(map(stem, words))

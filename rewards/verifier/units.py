@@ -4,14 +4,15 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from rewards.verifier.notation import plain, read_table, without_text
+from rewards.verifier.notation import plain, without_text
 from rewards.verifier.numerals import is_number_word
 from rewards.verifier.phrases import UNIT
+from rewards.verifier.tables import rows
 
 NAMES: dict[str, str] = {}  # by each other name of a unit, and by itself
 KINDS: dict[str, str] = {}  # the dimension of a unit
 SIZES: dict[str, Fraction] = {}  # how much of its dimension it is, for some
-for _kind, _size, _words in read_table("units"):
+for _kind, _size, _words in rows("units.tsv"):
     _name = _words.split()[0]
     KINDS[_name] = _kind
     if _size:
@@ -21,7 +22,7 @@ for _kind, _size, _words in read_table("units"):
         if len(_word) > 1:
             NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
 del _kind, _size, _words, _name, _word
-_ASKED_BY = {kind: re.compile(words) for kind, words in read_table("dimensions")}
+_ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 RATES = {
     "mph": "mi / h",
     "kph": "km / h",
@@ -31,7 +32,7 @@ RATES = {
     "mps": "m / s",
 }
 # Words behind a number that change or doubt it, by their effect: they are no unit.
-CHANGES = dict(read_table("changes"))
+CHANGES = dict(rows("changes.tsv"))
 _EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
 _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元圆円Ω个個개명名人本枚匹只隻台冊つ마리권장자루송이]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"

@@ -53,7 +53,7 @@ def test_problems_are_right_distinct_and_apart(arguments):
             map(str, [needed["target"], *needed["numbers"]])
         )
         assert judge(
-            f"<answer>{row['solution']}</answer>", "", check=row["check"], strict=True
+            f"<answer>{row['solution']}</answer>", "", check=row["check"], reading=STRICT
         ).right
 
 

@@ -105,7 +105,7 @@ def test_an_answer_to_a_countdown(answer, right):
             f"<think>3 and 8</think>\n<answer>{answer}</answer>",
             "8/(3-8/3)",
             check=CHECK,
-            strict=strict,
+            reading=STRICT if strict else CONTRACT,
         )
         assert said.right is right, said
 

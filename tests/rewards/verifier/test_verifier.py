@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewards.verifier import judge, judge_all
+from rewards.verifier import CONTRACT, LENIENT, STRICT, judge, judge_all
 from rewards.verifier.extract import _INTEGER_RESPONSE, extract
 from rewards.verifier.gold import gold_answer
 from rewards.verifier.notation import key, plain
@@ -15,7 +15,16 @@ from rewards.verifier.numerals import number
 from rewards.verifier.value import value
 from rewards.verifier.value_types import Expr
 
-EXPECTED = {"right": True, "wrong": False, "none": None}
+# What a row expects: the verdict by the contract, and by the lenient reading. "lenient" and
+# "unread" are right answers that the contract, or the verifier, does not read.
+EXPECTED = {
+    "right": (True, True),
+    "lenient": (False, True),
+    "unread": (False, False),
+    "wrong": (False, False),
+    "none": (None, None),
+}
+TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv")
 DATA = Path(os.environ["REAL_DATA"])
 needs_data = pytest.mark.skipif(
     not os.environ["REAL_DATA"],
@@ -37,17 +46,31 @@ def cases_of(name: str = "cases.tsv") -> list[tuple]:
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             expected, gold, response, question, why = line.replace("⏎", "\n").split("\t")
-            rows.append((EXPECTED[expected], gold, response, question or None, why))
+            rows.append((expected, gold, response, question or None, why))
     return rows
 
 
 CASES = cases_of()
+# Wrong answers that are paid, with why: (gold, answer).
+PAID = {
+    (r"3.2 \times 10^5", "3.2e5%"): "without its question a percent sign may be left out",
+    ("3 and 1/2", "3, 1/2"): "the gold may be a list of two",
+    ("12345", "12\n345"): "a line break is a space, which may stand between thousands",
+}
 
 
-@pytest.mark.parametrize(("expected", "gold", "response", "question", "why"), CASES)
-def test_case(expected, gold, response, question, why):
-    verdict = judge(response, gold, question=question)
-    assert verdict.right is expected, verdict
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_is_judged_as_it_says(name):
+    rows = cases_of(name)
+    columns = [[row[n] for row in rows] for n in (2, 1, 3)]
+    verdicts = [judge_all(*columns, reading=reading, timeout=20) for reading in (CONTRACT, LENIENT)]
+    misjudged = []
+    for row, by_contract, lenient in zip(rows, *verdicts, strict=True):
+        if (row[1], re.sub("</?answer>", "", row[2])) in PAID:
+            assert by_contract.right
+        elif (by_contract.right, lenient.right) != EXPECTED[row[0]]:
+            misjudged.append((row, by_contract, lenient))
+    assert misjudged == []
 
 
 def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
@@ -57,72 +80,10 @@ def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
         assert extract(response) == extract(response + " <")  # which takes the long way
 
 
-# Answers of the second table that are judged otherwise than a teacher would, with why: (gold,
-# answer).
-PAID = {
-    (r"3.2 \times 10^5", "3.2e5%"): "without its question a percent sign may be left out",
-    ("3 and 1/2", "3, 1/2"): "the gold may be a list of two",
-    ("12345", "12\n345"): "a line break is a space, which may stand between thousands",
-}
-ROOTS, THREE_AND_A_HALF, PARTS = "x_{1}=1, x_{2}=-3", "3 and 1/2", "1) 5; 2) 7"
-NOT_READ = {
-    "a spelling that is not read": [
-        (r"3.2 \times 10^5", "3.2 x 10<sup>5</sup>"),
-        (r"3.2 \times 10^5", r"3.2 \times 10^{5.0}"),
-        *(("12345", r"12345\\"), (r"5 \text{ cm}", "5&nbsp;cm"), ("3000000", "$3M")),
-        *((r"1:\sqrt{2}", r"1 to \sqrt{2}"), ("1011_2", "1011b"), (r"\frac{1}{2}", "2^{-1}")),
-        (r"\begin{pmatrix} 1 \\ -2 \\ 3 \end{pmatrix}", "î − 2ĵ + 3k̂"),
-    ],
-    "it may mean something else": [
-        *(
-            ("12345", "[12345]"),
-            ("V_1:V_2=11:21", "22:42"),
-            ("A, C", "AC"),
-            (PARTS, "5; 7"),
-            (PARTS, "5, 7"),
-        ),
-        *((ROOTS, "x=1,-3"), ("12 (6 pairs)", "12")),
-        *((THREE_AND_A_HALF, a) for a in ("3.5", r"3\frac12", "7/2", "3 1/2")),
-    ],
-    "words that are not read": [
-        *(("Friday the 13th", "Friday, the 13th"), ("5 people", "5 persons")),
-        (r"3.5 \text{ (approximately)}", "3.5"),
-    ],
-}
-MISSED = {row: why for why, rows in NOT_READ.items() for row in rows}
-
-
-def test_the_second_table():
-    """Each row is judged as it says, but for the named ones."""
-    rows = cases_of("second_mile.tsv")
-    verdicts = judge_all(*([row[n] for row in rows] for n in (2, 1, 3)), timeout=20)
-    assert len(rows) > 2000
-    for mistaken, named in ((True, PAID), (False, MISSED)):
-        found = {
-            (gold, re.sub("</?answer>", "", response))
-            for (expected, gold, response, *_), verdict in zip(rows, verdicts, strict=True)
-            if (verdict.right is True) is mistaken is not expected
-        }
-        assert found == set(named)
-
-
-def test_rows_of_an_author_who_had_not_seen_the_rules():
-    """No wrong answer is paid, and no fewer right ones than on 2026-11-25."""
-    rows = cases_of("blind.tsv")
-    verdicts = judge_all(*([row[n] for row in rows] for n in (2, 1, 3)), timeout=20)
-    paid = [
-        (expected, *row)
-        for (expected, *row), verdict in zip(rows, verdicts, strict=True)
-        if verdict.right
-    ]
-    assert [row for row in paid if row[0] is False] == []
-    assert len(paid) >= 732
-
-
-def test_the_table_is_large_and_half_of_it_is_wrong_answers():
-    wrong = sum(expected is False for expected, *_ in CASES)
-    assert len(CASES) >= 300
-    assert wrong >= len(CASES) / 2
+def test_the_tables_are_large_and_half_of_them_are_wrong_answers():
+    expected = [row[0] for name in TABLES for row in cases_of(name)]
+    assert len(expected) >= 8000
+    assert expected.count("wrong") >= len(expected) / 2 - 50
 
 
 def test_a_verdict_is_neither_true_nor_false():
@@ -183,7 +144,7 @@ def _boxed(gold: str) -> str:
 def test_every_gold_echoed_is_right(name, question, gold, share):
     questions, golds = _rows(name, question, gold)
     for asked in (questions, [None] * len(golds)):
-        verdicts = judge_all([_boxed(g) for g in golds], golds, asked, strict=True)
+        verdicts = judge_all([_boxed(g) for g in golds], golds, asked, reading=STRICT)
         assert sum(v.right is True for v in verdicts) >= share * len(golds)
         assert not any(v.timed_out for v in verdicts)
 
@@ -203,7 +164,7 @@ def test_another_problems_gold_is_wrong(name, question, gold, share, shift):
     ]
     pairs = [(a, b) for a, b in pairs if _bare(a) != _bare(b)]
     verdicts = judge_all(
-        [_boxed(b) for _, b in pairs], [a for a, _ in pairs], [None] * len(pairs), strict=True
+        [_boxed(b) for _, b in pairs], [a for a, _ in pairs], [None] * len(pairs), reading=STRICT
     )
     assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.right] == []
     assert not any(v.timed_out for v in verdicts)

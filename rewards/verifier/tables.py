@@ -1,0 +1,27 @@
+"""The word lists of `tables/`: text files, a row on each line, `#` before a comment."""
+
+from importlib.resources import files
+
+
+def rows(name: str) -> list[list[str]]:
+    """Return the rows of a table, each as its columns, which tabs separate."""
+    text = files(__package__).joinpath("tables", name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.strip() and line[0] != "#"]
+    return [line.split("\t") for line in lines]
+
+
+def words(name: str) -> frozenset[str]:
+    """Return the words of a table of words, which spaces and line breaks separate."""
+    return frozenset(word for (line,) in rows(name) for word in line.split())
+
+
+def sections(name: str) -> dict[str, str]:
+    """Return the text of each section of a table, under the heading `[name]` before it."""
+    texts: dict[str, str] = {}
+    heading = ""
+    for (line,) in rows(name):
+        if line.startswith("[") and line.endswith("]"):
+            heading = line[1:-1]
+        else:
+            texts[heading] = f"{texts.get(heading, '')} {line}".strip()
+    return texts
