@@ -151,9 +151,9 @@ def judge_programs(
     raises.
 
     The program is the text of the `<answer>` block, in a fence or not; without a block, and in any
-    reading but the strict one, the text of the fence, or else the complete response outside its thoughts. Two
-    different programs are no answer. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with
-    the arguments and the result of every call. As many programs run at a time as there are
+    reading but the strict one, the text of the fence, or else the complete response outside its
+    thoughts. Two different programs are no answer. A spec is
+    `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the result of every call. As many programs run at a time as there are
     processors, equal ones once.
 
     Raises:

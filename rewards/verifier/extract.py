@@ -246,8 +246,8 @@ def _extract_boxes(text: str, text_boxes: list[tuple[int, int, str]]) -> Extract
 
 
 _CONCLUDES = re.compile(
-    rf"(?i)(?<!\w)(?:{phrases.CONCLUDING}|together|total|altogether|overall|combined|finally|that is|"
-    r"au total|insgesamt|en total|in totale|no total|всего)(?!\w)|一共"
+    rf"(?i)(?<!\w)(?:{phrases.CONCLUDING}|together|total|altogether|overall|combined|finally|"
+    r"that is|au total|insgesamt|en total|in totale|no total|всего)(?!\w)|一共"
 )
 _OFFERS_CHOICE = re.compile(
     r"(?i)\b(?:or|either|another|other|alternativ\w*|also|possib\w*|candidates?|options?|else|maybe|"

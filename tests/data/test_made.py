@@ -9,7 +9,7 @@ import pytest
 from data.made import arithmetic, countdown, reached, worked, written
 from data.problems import judged_by, load, overlaps
 from data.sources import DataError
-from rewards.verifier import judge
+from rewards.verifier import STRICT, judge
 from tests.tables import cases
 
 ROW = {
