@@ -148,6 +148,8 @@ def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:
     typed = value(answer)
     if not isinstance(typed, Quantity | Expr) or not typed.unit or not question.text:
         return None
+    if typed.unit in ("ordinal", getattr(value(gold), "unit", "")):
+        return None
     if not question.counts_by_scale_of(words_of(answer)) and not is_known_unit(typed.unit):
         return typed.unit
     gold_words = {word.lower() for word in words_of(gold)}
