@@ -42,6 +42,8 @@ _MAX_QUESTION = 2000
 _MAX_ANSWERS = 20
 LABELLED = re.compile(r"\(?(?:a|i|1)\).*\(?(?:b|ii|2)\)", re.DOTALL)  # (a) 5; (b) 7
 _OTHER_NUMBER = "not equal to the gold, as whole numbers"  # no second reading can change that
+# No word stands beside these answers that the gold does not have too.
+_WITHOUT_WORDS = ("equal, as whole numbers", "spelled like the gold")
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
@@ -132,8 +134,10 @@ def _compare_one(
     gold: str, answer: str, question: str | None, is_lenient: bool, algebra: Algebra
 ) -> Judgement:
     """The verdict on the answer as it is written, or else on what it says without its words."""
-    asked = Question(question or "")
     right, reason = _as_written(gold, answer, question, algebra)
+    if right and reason in _WITHOUT_WORDS:
+        return right, reason
+    asked = Question(question or "")
     if right:
         word = unaccounted_word(answer, gold, asked)
         return (
