@@ -8,6 +8,7 @@ with any other word is not read.
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rewards.verifier.notation import without_text
 from rewards.verifier.phrases import CONCLUDING
@@ -28,6 +29,7 @@ from rewards.verifier.value_types import Expr, Quantity, Ratio, Words
 _ARTICLES = frozenset(["a", "an", "the", "one"])
 _RATES = frozenset(["a", "an", "per", "each", "every"])  # behind a value
 _COPULA = re.compile(r"(?:입니다|이에요|예요|이다|です|である|だ)[.。]?$")
+_TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _LONGEST = 300  # characters of an answer that is read again
 _CONCLUSION = re.compile(
     rf"(?i)(?:^|(?<=[\s,;:]))(?:{CONCLUDING})(?!\w)[\s,:，]*|"
@@ -46,91 +48,130 @@ def readings(gold: str, answer: str, question: Question, is_lenient: bool) -> It
     bare = _COPULA.sub("", answer)
     if bare != answer:
         yield bare
-        answer = bare
-    core = (
-        answer_in(gold, answer, question, is_lenient) if re.search(r"[^\W\d_]{2}", answer) else None
-    )
-    if core and core != answer:
+    core = answer_in(gold, bare, question, is_lenient) if _TWO_LETTERS.search(bare) else None
+    if core and core != bare:
         yield core
-    ordinal = value(core or answer)
+    core = core or bare
+    ordinal = value(core)
     if isinstance(ordinal, Quantity) and ordinal.unit == "ordinal" and question.asks_which:
         yield str(ordinal.value)
-    decimal = with_decimal_points(core or answer, question)
-    if decimal != (core or answer):
+    decimal = with_decimal_points(core, question)
+    if decimal != core:
         yield decimal
+
+
+class Piece(NamedTuple):
+    """A word of an answer, or a piece of its mathematics, and what it is there for."""
+
+    text: str
+    start: int
+    end: int
+    kind: str  # value, joint, announcing, noun, asked or rate
 
 
 def answer_in(gold: str, answer: str, question: Question, is_lenient: bool) -> str | None:
     """Return `12 kg` for "It is 12 kg.", or None where a word is not accounted for."""
-    text = without_text(answer).replace("**", "").strip()
-    if ".." in text or "…" in text:  # more follows
+    text = _conclusion(without_text(answer).replace("**", "").strip(), is_lenient)
+    if text is None or ".." in text or "…" in text:  # an ellipsis: more follows
         return None
-    *way, text = _CONCLUSION.split(text)
-    strange = (word.lower() for word in words_of(" ".join(way)) if word.lower() not in ANNOUNCING)
-    if any(word in NEVER if is_lenient else True for word in strange):
-        return None
-    if isinstance(value(gold), Words):
+    expected = value(gold)
+    if isinstance(expected, Words):
         return _words_behind_announcement(text)
-    # The terms of a ratio may stand in another order than its nouns.
-    is_ratio = isinstance(value(gold), Ratio)
-    spans = []  # the positions of runs of mathematics
-    words = []
-    kinds = set()
-    was_value = after_joint = False
-    article_start = 0
-    last_kind = ""
-    for piece in PIECE.finditer(text):
-        word = piece[0].strip(PUNCTUATION)
+    pieces = _pieces(text, question, is_lenient)
+    runs = _runs(pieces) if pieces else []
+    if len(runs) != 1 or runs[0][-1].kind == "joint":
+        return None
+    kinds = {piece.kind for piece in pieces}
+    if isinstance(expected, Ratio) and "noun" in kinds:
+        return None  # its terms may stand in another order than the nouns
+    if not _narrows_enough(pieces, kinds, question):
+        return None
+    return text[_start(runs[0][0], pieces) : runs[0][-1].end].rstrip(".,;:")
+
+
+def _conclusion(text: str, is_lenient: bool) -> str | None:
+    """Return what follows the last "so"; None where a word before it is not accounted for, or, read
+    leniently, takes something back."""
+    *way, conclusion = _CONCLUSION.split(text)
+    for word in words_of(" ".join(way)):
+        is_strange = word.lower() not in ANNOUNCING
+        if is_strange and (not is_lenient or word.lower() in NEVER):
+            return None
+    return conclusion
+
+
+def _pieces(text: str, question: Question, is_lenient: bool) -> list[Piece] | None:
+    """Return the words and the mathematics of an answer, or None where one is not accounted for."""
+    pieces: list[Piece] = []
+    for match in PIECE.finditer(text):
+        word = match[0].strip(PUNCTUATION)
         if not word:
             continue
-        kind = _kind(word, last_kind, question, is_lenient)
-        if kind is None or (after_joint and kind != "value") or (is_ratio and kind == "noun"):
+        kind = _kind(word, pieces[-1].kind if pieces else "", question, is_lenient)
+        if kind is None:
             return None
-        if kind == "value" and was_value:
-            spans[-1] = (spans[-1][0], piece.end())
-        elif kind == "value":
-            # "a third" is another number than "third"
-            has_article = words[-1:] and words[-1].lower() in _ARTICLES and word.isalpha()
-            spans.append((article_start if has_article else piece.start(), piece.end()))
-        article_start = piece.start()
-        after_joint = kind == "joint"
-        was_value = kind in ("value", "joint")  # a value behind a joint belongs to the same run
-        last_kind = kind
-        kinds.add(kind)
-        words += ["per", "each", "every"] if kind == "rate" else [word]
-    if after_joint or len(spans) != 1:
-        return None
-    if "noun" in kinds and not question.counts_by_scale_of(words):
-        return None
-    if "asked" in kinds and not question.is_answered_by(words):
-        return None
-    start, end = spans[0]
-    return text[start:end].rstrip(".,;:")
+        pieces.append(Piece(word, match.start(), match.end(), kind))
+    return pieces
 
 
-def _kind(word: str, last_kind: str, question: Question, is_lenient: bool) -> str | None:
-    """Return what a word of an answer is; None where nobody accounts for it."""
+def _kind(word: str, kind_before: str, question: Question, is_lenient: bool) -> str | None:
+    """Return what a word is there for, from the kind of the piece before it."""
     lower = word.lower()
-    follows_value = last_kind in ("value", "joint")
-    if last_kind in ("value", "noun", "asked", "rate") and lower in _RATES:
-        return "rate"
-    if last_kind == "rate":
+    if kind_before == "rate":
         return "announcing" if question.asks_for_rate(word) else None
-    if follows_value and lower in JOINING:
-        return "joint"
+    if kind_before in ("value", "noun", "asked") and lower in _RATES:
+        return "rate"
+    if kind_before in ("value", "joint"):
+        if lower in JOINING:
+            return "joint"
+        if is_known_unit(unit(f" {word}") or ""):
+            return "value"
     if not is_word(word):
         return "value"
-    if follows_value and is_known_unit(unit(f" {word}") or ""):
-        return "value"
+    if kind_before == "joint":
+        return None  # "12 or more"
     if lower in ANNOUNCING or lower in JOINING:
         return "announcing"
-    if last_kind in ("value", "noun") and question.counts(word):
+    return _kind_of_noun(word, kind_before, question, is_lenient)
+
+
+def _kind_of_noun(word: str, kind_before: str, question: Question, is_lenient: bool) -> str | None:
+    if kind_before in ("value", "noun") and question.counts(word):
         return "noun"
-    if last_kind == "value" and not question.text and unit(f" {word}"):
+    if kind_before == "value" and not question.text and unit(f" {word}"):
         return "value"  # nobody can tell which noun it should be
-    if is_lenient and question.asks_with(word):
-        return "asked"
-    return None
+    return "asked" if is_lenient and question.asks_with(word) else None
+
+
+def _runs(pieces: list[Piece]) -> list[list[Piece]]:
+    """Return the values that stand together, with the words that join them."""
+    runs: list[list[Piece]] = []
+    kind_before = ""
+    for piece in pieces:
+        if piece.kind in ("value", "joint"):
+            if kind_before not in ("value", "joint"):
+                runs.append([])
+            runs[-1].append(piece)
+        kind_before = piece.kind
+    return runs
+
+
+def _start(first: Piece, pieces: list[Piece]) -> int:
+    """Return where a run begins: "a third" is another number than "third"."""
+    at = pieces.index(first)
+    if at and first.text.isalpha() and pieces[at - 1].text.lower() in _ARTICLES:
+        return pieces[at - 1].start
+    return first.start
+
+
+def _narrows_enough(pieces: list[Piece], kinds: set[str], question: Question) -> bool:
+    """Whether an answer with words of the question has all of them that narrow it."""
+    words = [piece.text for piece in pieces]
+    if "rate" in kinds:
+        words += ["per", "each", "every"]
+    if "noun" in kinds and not question.counts_by_scale_of(words):
+        return False
+    return "asked" not in kinds or question.is_answered_by(words)
 
 
 def _words_behind_announcement(text: str) -> str | None:

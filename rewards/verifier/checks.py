@@ -150,10 +150,10 @@ def judge_programs(
     """Judge whether the programs of responses pass the cases of their specs; no text of a response
     raises.
 
-    The program is the text of the `<answer>` block, in a fence or not; without a block, and in any
-    reading but the strict one, the text of the fence, or else the complete response outside its
-    thoughts. Two different programs are no answer. A spec is
-    `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the result of every call. As many programs run at a time as there are
+    The program is the text of the `<answer>` block, in a fence or not. Without a block, the strict
+    reading finds none, and the others take the fence, or else the complete response outside its
+    thoughts. Two different programs are no answer. A spec has the arguments and the result of every
+    call: `{"function": "f", "cases": [[[3], 13], …]}`. As many programs run at a time as there are
     processors, equal ones once.
 
     Raises:

@@ -137,15 +137,15 @@ def _compare_one(
     right, reason = _as_written(gold, answer, question, algebra)
     if right and reason in _WITHOUT_WORDS:
         return right, reason
-    asked = Question(question or "")
+    problem = Question(question or "")
     if right:
-        word = unaccounted_word(answer, gold, asked)
+        word = unaccounted_word(answer, gold, problem)
         return (
             (False, f"a word that the question does not count: {word}") if word else (right, reason)
         )
     if right is None or reason == _OTHER_NUMBER or opposite_way(answer, gold, question or ""):
         return right, reason
-    for reading in readings(gold, answer, asked, is_lenient):
+    for reading in readings(gold, answer, problem, is_lenient):
         # Where the gold is unreadable in one reading, the verdict stands.
         with contextlib.suppress(Unreadable):
             is_equal, rule = _as_written(gold, reading, question, algebra)

@@ -120,11 +120,19 @@ def extract(response: str, reading: str = CONTRACT) -> Extraction:
     if blocks:
         return _extract_from_blocks(blocks)
     extraction = _extract_from_text(visible)
-    if reading == LENIENT and (extraction is None or extraction.reason.startswith(_PARTLY)):
-        line = lenient.last_line(visible)
-        if line and not (extraction is not None and "boxed" in line):
-            return Extraction([_strip_marks(line)], "")
+    if reading == LENIENT:
+        extraction = _or_last_line(extraction, visible)
     return extraction or Extraction([], "no answer block, box or announced answer")
+
+
+def _or_last_line(extraction: Extraction | None, visible: str) -> Extraction | None:
+    """Return the answer of the last line where no place has one."""
+    if extraction is not None and not extraction.reason.startswith(_PARTLY):
+        return extraction
+    line = lenient.last_line(visible)
+    if not line or (extraction is not None and "boxed" in line):
+        return extraction
+    return Extraction([_strip_marks(line)], "")
 
 
 def _has_place(text: str) -> bool:

@@ -113,11 +113,11 @@ class Question:
     def is_answered_by(self, words: list[str]) -> bool:
         """Whether a sentence of these words has every word that makes the question narrower: "left"
         of "How many are left?"."""
-        asked = {stem(word) for word in RESTRICTING} & self._asking_stems
-        return asked <= set(map(stem, words))
+        narrowing = {stem(word) for word in RESTRICTING} & self._asking_stems
+        return narrowing <= set(map(stem, words))
 
     def counts_by_scale_of(self, words: list[str]) -> bool:
         """Whether words beside a number have the scale that the question counts by, if it has one:
         "12 eggs" is no answer to "How many dozen eggs?"."""
-        asked = {stem(scale) for scale in SCALES} & self._counted_stems
-        return asked <= set(map(stem, words))
+        scales = {stem(scale) for scale in SCALES} & self._counted_stems
+        return scales <= set(map(stem, words))
