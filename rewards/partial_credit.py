@@ -4,9 +4,9 @@ import re
 from fractions import Fraction
 
 from rewards.completion import Messages, judged_text
-from rewards.verifier.gold import boxed, gold_answer
+from rewards.verifier.extract import extract
+from rewards.verifier.gold import gold_answer
 
-_ANSWER = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>\s*\Z", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d{1,30}(?:\.\d{1,30})?(?:/\d{1,30})?")
 _PARTS = re.compile(r",|;|\band\b|\bor\b|\\text\{\s*(?:and|or)\s*\}")
 
@@ -37,16 +37,10 @@ def partial_credit(
 
 
 def _answer(text: str) -> str:
-    """Return the content of the closing answer block (of its box if it has one), or without a block
-    of the only box after the thought."""
-    block = _ANSWER.search(text)
-    answer = block[1] if block else text.rpartition("</think>")[2]
-    boxes = set(boxed(answer))
-    if len(boxes) > 1 or "<think>" in answer:
-        return ""
-    if boxes:
-        return boxes.pop()
-    return answer if block else ""
+    """Return the one answer of a text by the verifier's contract, or "" where it has none or
+    several."""
+    answers = extract(text).answers
+    return answers[0] if len(answers) == 1 else ""
 
 
 def _values(text: str) -> frozenset[object]:
