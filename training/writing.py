@@ -116,6 +116,8 @@ def unwritten(error: Exception) -> RunStopped | None:
     """The message with which a stage ends after the system refused a file, whoever's code wanted
     it; None for any other error. A file that does not exist is a mistake of ours, unless the run's
     folder is gone."""
+    if str(error).startswith("Symlink loop from "):  # Path.resolve, before Python 3.13
+        error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(error)[19:-1])
     run = run_folders[-1] if run_folders else None
     is_gone = run is not None and not run.is_dir()
     name = str(getattr(error, "filename", None) or run or "a file or standard output")
