@@ -15,11 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ruamel.yaml import YAML
 from safetensors.numpy import load_file
 
 from console.faults import Fault, RecipeError
@@ -88,16 +86,6 @@ OF_DPO = shlex.split(
     "dpo.max_steps=6 dpo.per_device_train_batch_size=8 dpo.save_steps=2 dpo.logging_steps=1"
 )
 COUNTED: Counter = Counter()  # how many hostile values met which end
-
-
-def cases(test_file: str, name: str, kind: type = SimpleNamespace) -> list:
-    """The rows of a YAML file beside a test, for `parametrize`: each is called by its `case`, and
-    one that is `slow` is marked so."""
-    params = []
-    for row in YAML(typ="safe").load(Path(test_file).with_name(name)):
-        marks = [pytest.mark.slow] if row.get("slow") else []
-        params.append(pytest.param(kind(**row), id=row["case"], marks=marks))
-    return params
 
 
 @contextmanager

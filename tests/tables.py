@@ -3,6 +3,7 @@ its columns."""
 
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ruamel.yaml import YAML
@@ -31,3 +32,14 @@ def cases(test_file: str, table: str, *long_rows: tuple):
         values = [row.get(column) for column in columns]
         parameters.append(pytest.param(*values, id=row.get("case")))
     return pytest.mark.parametrize(columns, [*parameters, *long_rows])
+
+
+def row_cases(test_file: str, table: str, kind: type = SimpleNamespace):
+    """Parametrize a test's argument `row` by a table of many columns: a row is an object of this
+    kind, which has the defaults. One that is `slow` is marked so."""
+    parameters = []
+    for columns in rows(test_file, table):
+        arguments = {name: value for name, value in columns.items() if name != "slow"}
+        marks = [pytest.mark.slow] if columns.get("slow") else []
+        parameters.append(pytest.param(kind(**arguments), id=columns["case"], marks=marks))
+    return pytest.mark.parametrize("row", parameters)

@@ -1,5 +1,5 @@
 """Runs that are interrupted and go on: the same command again ends with what a run ends with that
-nothing happened to, to the bit. Columns of interrupted.yaml:
+nothing happened to, to the bit. Columns of the table:
 
 - `stage`, `set`, `options`, `processes`: the command. `way`: `cpu2` launches two processes,
   `process 1` is alone in its namespace, as in a container
@@ -33,11 +33,11 @@ from tests.support import (
     ROOT,
     TWO_PROCESSES,
     UNSHARE,
-    cases,
     copied,
     run_stage,
     same_weights,
 )
+from tests.tables import row_cases
 
 pytestmark = pytest.mark.train
 RECIPE = "recipes/tiny-dpo.yaml"
@@ -66,7 +66,7 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A line of interrupted.yaml."""
+    """A row of the table of interrupted runs."""
 
     case: str
     stage: str = "grpo"
@@ -86,7 +86,6 @@ class Row:
     says: str = "/checkpoint-"
     never: str = "Traceback"
     same: str = ""
-    slow: bool = False
 
 
 class Runs:
@@ -188,7 +187,7 @@ def damage(what: str, folder: Path):
         file.write_bytes(content)
 
 
-@pytest.mark.parametrize("row", cases(__file__, "interrupted.yaml", Row))
+@row_cases(__file__, "interrupted", Row)
 def test_an_interrupted_run_ends_as_one_that_nothing_happened_to(row, runs, tmp_path):
     whole, run = runs.uninterrupted(row), tmp_path / "run"
     runs.begin(row, run)

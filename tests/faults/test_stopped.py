@@ -15,7 +15,6 @@ from tests.support import (
     CHAIN,
     LORA,
     ROOT,
-    cases,
     copied,
     hub,
     run_program,
@@ -23,6 +22,7 @@ from tests.support import (
     same_weights,
     weights,
 )
+from tests.tables import row_cases
 from tests.waits import run_command
 
 pytestmark = pytest.mark.train
@@ -36,7 +36,7 @@ def command(folder: Path, *overrides: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of stopped.yaml. `kind`: of the reward; `finite`: that all checkpoints are finite, and
+    """A row of the table. `kind`: of the reward; `finite`: that all checkpoints are finite, and
     the prompts of the batch are written; such a run is not resumed."""
 
     case: str
@@ -44,10 +44,9 @@ class Row:
     exits: int = 0
     says: str = ""
     finite: bool = False
-    slow: bool = False
 
 
-@pytest.mark.parametrize("row", cases(__file__, "stopped.yaml", Row))
+@row_cases(__file__, "stopped", Row)
 def test_a_run_with_a_faulty_reward_ends_as_one_without_it(row, chain, tmp_path):
     copied(chain, tmp_path, "sft")
     reward = f'rewards.tests.faulty_reward.faulty={{weight: 0.5, kind: "{row.kind}", timeout: 20}}'

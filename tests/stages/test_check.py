@@ -19,13 +19,13 @@ from tests.support import (
     DISTINCT,
     ROOT,
     TEMPLATES,
-    cases,
     programs,
     read_recipe,
     refused,
     run_stage,
     write_lines,
 )
+from tests.tables import row_cases
 from training.tiny_models import built_model
 
 PLANTED = """\
@@ -46,7 +46,7 @@ grpo:
 """
 PLACES = """
     error 10, error 11, error 12, note 3, warning 1,
-    warning 3, warning 4, warning 4, warning 8, warning 9
+    warning 3, warning 3, warning 4, warning 4, warning 8, warning 9
 """
 LEVEL = re.compile(r"^(?:error|warning|note): .*$", re.M)
 REFUSED = """\
@@ -245,7 +245,7 @@ async def by_progress(prompts, completions, trainer_state, **columns):
 """
 
 
-@pytest.mark.parametrize("row", cases(__file__, "not_ready.yaml"))
+@row_cases(__file__, "not_ready")
 def test_what_cannot_run_is_not_ready_and_has_no_trace(row, capsys, own_file, snapshot):
     own_file("mine_too.py", MINE)
     with pytest.raises(SystemExit, match="2"):
@@ -280,23 +280,6 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsy
     out = capsys.readouterr().out
     assert "pays 0 for each" in out and "more, of 53 ways" in out
     assert out.count("more than an honest answer") == 1
-
-
-@pytest.mark.parametrize(
-    ("stage", "accelerate", "processes", "message"),
-    [
-        ("check", "", "0", "PROCESSES=0: expected a whole number of at least 1"),
-        ("preflight", "cpu2", "-1", "PROCESSES=-1: expected a whole number"),
-        ("preflight", "cpu2", "two", "PROCESSES=two: expected a whole number"),
-        ("preflight", "ddp", "", "8 processes want a GPU each, and "),
-    ],
-)
-def test_a_wrong_launch_is_one_message(stage, accelerate, processes, message):
-    stages = ["--stages", "grpo"] if stage == "preflight" else []
-    launch_options = {"ACCELERATE": accelerate, "PROCESSES": processes}
-    path = "recipes/tiny-arithmetic.yaml"
-    done = run_stage(stage, path, *stages, check=False, **launch_options)
-    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_errors_come_last_and_in_colour_on_a_terminal_alone(capsys, monkeypatch):

@@ -30,7 +30,8 @@ from typing import NamedTuple
 import pytest
 
 from tests import stage_process
-from tests.support import ROOMS, ROOT, cases
+from tests.support import ROOMS, ROOT
+from tests.tables import row_cases
 from tests.waits import start_command
 
 SECONDS = 30  # for an attack; what is refused takes two
@@ -327,7 +328,7 @@ TEXTS = {
 
 
 def with_texts(value):
-    """A value of attacks.yaml with the texts that its names in braces stand for."""
+    """A value of the table with the texts that its names in braces stand for."""
     if isinstance(value, dict):
         return {with_texts(key): with_texts(value[key]) for key in value}
     if isinstance(value, list):
@@ -340,7 +341,7 @@ def with_texts(value):
 
 @dataclass(frozen=True)
 class Row:
-    """A line of attacks.yaml."""
+    """A row of the table of attacks."""
 
     case: str
     says: str
@@ -358,7 +359,7 @@ def attack(**columns) -> Row:
     return Row(**with_texts(columns))
 
 
-@pytest.mark.parametrize("row", cases(__file__, "attacks.yaml", attack))
+@row_cases(__file__, "attacks", attack)
 def test_an_attack_is_refused_or_harmless(row, room, arena):
     begin, place, *command = KINDS[row.case.partition(":")[0]]
     if attacked(row) is not None:

@@ -1,21 +1,30 @@
 """A wrong input is answered by one line: what is wrong, in which place, and what to do."""
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
-from tests.support import cases, refused, run_stage, write_lines
+from tests.support import refused, run_stage, write_lines
+from tests.tables import row_cases
 
 TINY = "recipes/tiny-arithmetic.yaml"
 UNJUDGEABLE = [{"problem": f"{i}?", "answer": r"\\frac{1}{2004!}"} for i in range(3)]
 SUMS = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(9)]
-ROWS = cases(__file__, "wrong_inputs.yaml")
 ALONE = ["evaluate.benchmarks=[]", "sft=null", "data.validation=1"]
 
 
+@dataclass(frozen=True)
+class Row:
+    """A row of the table of wrong inputs."""
+
+    case: str
+    stage: str
+    words: list
+    environment: dict = field(default_factory=dict)
+
+
 def write_inputs(folder: Path):
-    """The files and folders that wrong_inputs.yaml names."""
+    """The files and folders that the table names."""
     (folder / "empty.csv").write_text("")
     (folder / "header.csv").write_text("problem,answer\n")
     write_lines(folder / "sums.jsonl", SUMS)
@@ -29,21 +38,24 @@ def write_inputs(folder: Path):
     (folder / "tab.yaml").write_text(text.replace("  max_steps: 350", "\tmax_steps: 350"))
 
 
-def words_of(row, folder: Path) -> list[str]:
+def with_texts(word: str, folder: Path) -> str:
+    """A word of the table with what its names in braces stand for."""
+    word = word.replace("{tiny}", TINY).replace("{tmp}", str(folder))
+    return word.replace("{long}", "a" * 300)
+
+
+def words_of(row: Row, folder: Path) -> list[str]:
     words = []
     for word in row.words:
-        if word == "{alone}":
-            words += ALONE
-            continue
-        word = word.replace("{tiny}", TINY).replace("{tmp}", str(folder))
-        words.append(word.replace("{long}", "a" * 300))
+        words += ALONE if word == "{alone}" else [with_texts(word, folder)]
     return words
 
 
-@pytest.mark.parametrize("row", ROWS)
+@row_cases(__file__, "wrong_inputs", Row)
 def test_a_wrong_input_is_one_line_with_a_remedy(row, tmp_path, snapshot):
     write_inputs(tmp_path)
-    done = run_stage(row.stage, *words_of(row, tmp_path), check=False)
+    environment = {name: with_texts(row.environment[name], tmp_path) for name in row.environment}
+    done = run_stage(row.stage, *words_of(row, tmp_path), check=False, **environment)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     usage = done.stderr.startswith("usage: ")  # which argparse puts before its message
     assert len(done.stderr.strip().splitlines()) == 1 or usage, done.stderr

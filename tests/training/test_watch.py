@@ -161,7 +161,7 @@ def said_by(history: list[dict], known: int, capsys) -> list[str]:
 def test_killed_and_resumed_a_run_says_nothing_twice(killed, capsys):
     history = logged((20, {}), (20, {CUT: 0.6, "entropy": 0.004}))
     whole = said_by(history, 0, capsys)
-    assert [line.split(":")[0] for line in whole] == ["step 125", "step 140"]
+    assert [line.split(": ")[1] for line in whole] == ["step 125", "step 140"]
     assert "(now 48)" in whole[0]
     assert said_by(history[:killed], 0, capsys) + said_by(history, killed, capsys) == whole
 
