@@ -29,6 +29,7 @@ from rewards.verifier.value_types import Expr, Quantity, Ratio, Words
 _ARTICLES = frozenset(["a", "an", "the", "one"])
 _RATES = frozenset(["a", "an", "per", "each", "every"])  # behind a value
 _COPULA = re.compile(r"(?:입니다|이에요|예요|이다|です|である|だ)[.。]?$")
+_UNFINISHED = frozenset(["is", "are", "was", "were", "be", "equals", "the", "a", "an"])
 _TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _LONGEST = 300  # characters of an answer that is read again
 _CONCLUSION = re.compile(
@@ -79,7 +80,7 @@ def answer_in(gold: str, answer: str, question: Question, is_lenient: bool) -> s
         return _words_behind_announcement(text)
     pieces = _pieces(text, question, is_lenient)
     runs = _runs(pieces) if pieces else []
-    if len(runs) != 1 or runs[0][-1].kind == "joint":
+    if len(runs) != 1 or pieces[-1].kind == "joint" or pieces[-1].text.lower() in _UNFINISHED:
         return None
     kinds = {piece.kind for piece in pieces}
     if isinstance(expected, Ratio) and "noun" in kinds:

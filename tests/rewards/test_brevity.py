@@ -42,7 +42,7 @@ def test_no_column_of_the_data_is_an_argument_of_correct_answer():
     """Else the data could allow itself to run programs."""
     given = {"completion_ids": [[]], "solution": ["5"], "longest": 64}
     assert (
-        brevity(["5"], **given)
-        == brevity(["5"], **given, strict=[True], run_programs=[True])
+        brevity([r"\boxed{5}"], **given)
+        == brevity([r"\boxed{5}"], **given, strict=[True], run_programs=[True])
         == [1.0]
     )

@@ -108,9 +108,9 @@ def test_the_last_user_message_is_the_question():
 
 
 @cases(__file__, "strict_takes_only_the_answer_block")
-def test_strict_takes_only_the_answer_block(completion, strict, lenient):
+def test_strict_takes_only_the_answer_block(completion, strict, contract):
     assert correct_answer([completion], ["5"], strict=True) == [strict]
-    assert correct_answer([completion], ["5"]) == [lenient]
+    assert correct_answer([completion], ["5"]) == [contract]
 
 
 def test_a_batch_with_one_length_too_few_is_an_error():

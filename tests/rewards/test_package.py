@@ -196,7 +196,7 @@ def test_the_functions_for_other_libraries(answer, expected):
 
 def test_a_question_is_not_needed():
     assert (
-        hosts.compute_score("", "6/8", "3/4")
-        == asyncio.run(hosts.rubric_function("6/8", "3/4"))
+        hosts.compute_score("", r"\boxed{6/8}", "3/4")
+        == asyncio.run(hosts.rubric_function(r"\boxed{6/8}", "3/4"))
         == 1.0
     )

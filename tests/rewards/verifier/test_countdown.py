@@ -12,7 +12,7 @@ import pytest
 from data.made import countdown
 from evaluation.answers import judged
 from rewards import correct_answer
-from rewards.verifier import gold, judge
+from rewards.verifier import CONTRACT, LENIENT, STRICT, gold, judge
 from rewards.verifier.checks import CHECKS
 
 NEEDED = {"numbers": [3, 3, 8, 8], "target": 24}
@@ -111,21 +111,22 @@ def test_an_answer_to_a_countdown(answer, right):
 
 
 @pytest.mark.parametrize(
-    ("response", "lenient", "strict"),
+    ("response", "lenient", "contract", "strict"),
     [
-        ("<think>8/(3-8/3)</think>", False, False),
-        ("<think>8/(3-8/3)", False, False),
-        (r"It is \boxed{8/(3-8/3)}.", True, False),
-        ("8/(3-8/3)", True, False),
-        ("<answer>8/(3-8/3)", True, False),
-        ("<answer>8/(3-8/3)</answer> <answer>24</answer>", False, False),
-        ("<answer>8/(3-8/3)</answer> and so on", True, True),
-        ("", False, False),
+        ("<think>8/(3-8/3)</think>", False, False, False),
+        ("<think>8/(3-8/3)", False, False, False),
+        (r"It is \boxed{8/(3-8/3)}.", True, True, False),
+        ("8/(3-8/3)", True, False, False),
+        ("<answer>8/(3-8/3)", True, True, False),
+        ("<answer>8/(3-8/3)</answer> <answer>24</answer>", False, False, False),
+        ("<answer>8/(3-8/3)</answer> and so on", True, True, True),
+        ("", False, False, False),
     ],
 )
-def test_the_answer_stands_where_any_answer_does(response, lenient, strict):
-    assert judge(response, "8/(3-8/3)", check=CHECK).right is lenient
-    assert judge(response, "8/(3-8/3)", check=CHECK, strict=True).right is strict
+def test_the_answer_stands_where_any_answer_does(response, lenient, contract, strict):
+    expected = {LENIENT: lenient, CONTRACT: contract, STRICT: strict}
+    for reading, right in expected.items():
+        assert judge(response, "8/(3-8/3)", check=CHECK, reading=reading).right is right
 
 
 def test_the_check_decides_and_not_the_gold():

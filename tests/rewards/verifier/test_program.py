@@ -19,7 +19,7 @@ import pytest
 
 from evaluation.answers import judged
 from rewards import correct_answer
-from rewards.verifier import Verdict, checks, judge
+from rewards.verifier import CONTRACT, STRICT, Verdict, checks, judge
 from rewards.verifier.checks import NotHeld, judge_programs, run_program
 from tests.support import ROOT, far_below_quadratic
 from tests.waits import GUARD, in_time, run_command, start_command, until
@@ -213,8 +213,8 @@ SPEC = {"function": "f", "cases": [[[3], 13], [[0], 4]]}
 GOOD, BAD = "def f(x):\n    return x * 3 + 4", "def f(x):\n    return x * 3"
 
 
-def judge_program(response: str, strict: bool = False) -> Verdict:
-    return judge_programs([response], [SPEC], [strict])[0]
+def judge_program(response: str, reading: str = CONTRACT) -> Verdict:
+    return judge_programs([response], [SPEC], [reading])[0]
 
 
 DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    return 4"
@@ -254,7 +254,7 @@ DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    r
 )
 def test_where_the_program_stands(response, lenient, strict):
     assert judge_program(response).right is lenient
-    assert judge_program(response, strict=True).right is strict
+    assert judge_program(response, STRICT).right is strict
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
     )
     other = {"function": "f", "cases": [[[3], 9]]}
     responses, specs = [GOOD, BAD, "<think>", GOOD, BAD], [SPEC, SPEC, SPEC, SPEC, other]
-    assert [v.right for v in judge_programs(responses, specs, [False] * 5)] == [
+    assert [v.right for v in judge_programs(responses, specs, [CONTRACT] * 5)] == [
         True,
         False,
         False,

@@ -372,7 +372,7 @@ CASES = [
 @pytest.mark.parametrize(("rule", "gold", "answer", "right"), CASES)
 def test_a_rule_decides_and_says_so(rule, gold, answer, right):
     reason = f"equal, {rule}" if right else f"not equal to the gold, {rule}"
-    assert compare_answers(gold, [answer], None, algebra) == (right, reason)
+    assert compare_answers(gold, [answer], None, False, algebra) == (right, reason)
 
 
 def test_every_rule_says_right_and_wrong():
@@ -404,7 +404,7 @@ def test_no_pair_of_types_has_two_rules():
     ],
 )
 def test_types_without_a_rule_differ(gold, answer):
-    assert compare_answers(gold, [answer], None, algebra) == (
+    assert compare_answers(gold, [answer], None, False, algebra) == (
         False,
         "not equal to the gold, another kind of value",
     )
@@ -435,6 +435,6 @@ def test_what_the_question_has_against_an_answer(asked, gold, answer, reason):
 def test_a_list_in_the_order_asked_for_may_stand_for_a_column():
     gold = r"\begin{pmatrix}1\\2\end{pmatrix}"
     question = "Give them in ascending order."
-    assert compare_answers(gold, ["1, 2"], question, algebra) == (True, "equal, as named values")
-    assert not compare_answers(gold, ["2, 1"], question, algebra)[0]
-    assert compare_answers("2, 1", [gold], question, algebra)[0] is False
+    assert compare_answers(gold, ["1, 2"], question, False, algebra) == (True, "equal, as named values")
+    assert not compare_answers(gold, ["2, 1"], question, False, algebra)[0]
+    assert compare_answers("2, 1", [gold], question, False, algebra)[0] is False
