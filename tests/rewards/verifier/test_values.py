@@ -435,6 +435,9 @@ def test_what_the_question_has_against_an_answer(asked, gold, answer, reason):
 def test_a_list_in_the_order_asked_for_may_stand_for_a_column():
     gold = r"\begin{pmatrix}1\\2\end{pmatrix}"
     question = "Give them in ascending order."
-    assert compare_answers(gold, ["1, 2"], question, False, algebra) == (True, "equal, as named values")
+    assert compare_answers(gold, ["1, 2"], question, False, algebra) == (
+        True,
+        "equal, as named values",
+    )
     assert not compare_answers(gold, ["2, 1"], question, False, algebra)[0]
     assert compare_answers("2, 1", [gold], question, False, algebra)[0] is False

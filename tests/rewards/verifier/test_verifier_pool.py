@@ -118,7 +118,7 @@ def _in_thread(call):
     return result[0]
 
 
-ANY = {"gold": "", "answers": [""], "question": None}
+ANY = {"gold": "", "answers": [""], "question": None, "is_lenient": False}
 # A worker whose every judgement is one C loop without end, into which no signal and no other thread
 # gets.
 HANGING = (
@@ -190,7 +190,12 @@ def test_a_worker_that_waits_for_the_processor_is_not_late():
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_worker_killed_from_outside_is_replaced(ready):
     workers = pool.Pool()
-    request = {"gold": r"\frac{\sqrt{2}}{2}", "answers": [r"\frac{2}{\sqrt{8}}"], "question": None}
+    request = {
+        "gold": r"\frac{\sqrt{2}}{2}",
+        "answers": [r"\frac{2}{\sqrt{8}}"],
+        "question": None,
+        "is_lenient": False,
+    }
     workers.start()
     assert not ready or workers.ask(request, 2.0)["right"] is True
     for worker in workers.workers:
