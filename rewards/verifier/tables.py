@@ -10,6 +10,21 @@ def rows(name: str) -> list[list[str]]:
     return [line.split("\t") for line in lines]
 
 
+def patterns(name: str) -> list[list[str]]:
+    """Return the rows of a table of regular expressions, in which `«NAME»` stands for the pattern
+    that an earlier row names so."""
+    named: dict[str, str] = {}
+    filled = []
+    for row in rows(name):
+        for placeholder, pattern in named.items():
+            row = [column.replace(placeholder, pattern) for column in row]
+        if row[0].startswith("«"):
+            named[row[0]] = row[1]
+        else:
+            filled.append(row)
+    return filled
+
+
 def words(name: str) -> frozenset[str]:
     """Return the words of a table of words, which spaces and line breaks separate."""
     return frozenset(word for (line,) in rows(name) for word in line.split())
