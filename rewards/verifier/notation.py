@@ -30,9 +30,7 @@ class Spelling(NamedTuple):
 
 SPELLINGS = [Spelling(*row) for row in patterns("spellings.tsv")]
 _TRANSLATE = str.maketrans(CHARACTERS)
-_SUBSTITUTIONS = [
-    (row.needs, re.compile(row.pattern).sub, row.replacement.replace("␣", " ")) for row in SPELLINGS
-]
+_SUBSTITUTIONS = [(row.needs, re.compile(row.pattern).sub, row.replacement) for row in SPELLINGS]
 _SCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ₀₁₂₃₄₅₆₇₈₉", "0123456789+-n0123456789")
 _BARE = re.compile(r"-?\d+(?:\.\d+)?|[a-z]", re.ASCII)
 _ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")

@@ -12,8 +12,8 @@ def rows(name: str) -> list[list[str]]:
 
 def patterns(name: str) -> list[list[str]]:
     """Return the rows of a table of regular expressions, in which `«NAME»` stands for the pattern
-    that an earlier row names so."""
-    named: dict[str, str] = {}
+    that an earlier row names so, and `␣` for a space at the end of a row."""
+    named = {"␣": " "}
     filled = []
     for row in rows(name):
         for placeholder, pattern in named.items():
