@@ -287,9 +287,7 @@ RULES = [
         single_values.numbers_in_base,
     ),
     Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], clocks.ratios),
-    Rule(
-        "as measures", [(Measure, Measure), *_both_ways(Measure, Quantity, Ratio)], clocks.durations
-    ),
+    Rule("as measures", [(Measure, Measure), *_both_ways(Measure, Quantity)], clocks.durations),
     Rule("as tuples", [(Tuple, Tuple)], tuples),
     Rule("as intervals or points", [(Interval, Interval)], intervals),
     Rule("as matrices", [(Matrix, Matrix)], matrices),

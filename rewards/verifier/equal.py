@@ -20,7 +20,7 @@ from rewards.verifier.notation import depths, key, plain
 from rewards.verifier.numerals import NUMBER, number
 from rewards.verifier.objections import form, objection, opposite_way
 from rewards.verifier.options import choice
-from rewards.verifier.phrases import VALUE, hedge
+from rewards.verifier.phrases import hedge
 from rewards.verifier.question import Question
 from rewards.verifier.units import change
 from rewards.verifier.value import trimmed, value
@@ -241,10 +241,8 @@ def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) ->
     typed = value(answer)
     if _are_inequalities(expected, typed, gold, answer) and _letters(gold) != _letters(answer):
         return False, "about another variable"
-    counted = None
     try:
-        counted = _by_counting(expected, gold, answer, question, algebra)
-        right, reason = counted or compare(expected, typed, question, algebra)
+        right, reason = compare(expected, typed, question, algebra)
     except NeedsAlgebra:
         right = None
     # Most wrong answers need no other reason, and it would take most of their time.
@@ -254,7 +252,7 @@ def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) ->
             return False, objected
     if right is None:
         raise NeedsAlgebra
-    if right or counted or not isinstance(expected, Quantity | Expr) or isinstance(typed, Quantity):
+    if right or not isinstance(expected, Quantity | Expr) or isinstance(typed, Quantity):
         return right, reason
     changed = change(plain(answer))  # why "5 or 6" or "about 5" was not read as a number
     return False, f"not equal to the gold: {changed}" if changed else reason
@@ -297,87 +295,6 @@ def _has_tower(text: str) -> bool:
         if sum(opened) > 2:
             return True
     return False
-
-
-_CHOSEN = re.compile(  # C(10,3), {}_{10}C_3, 10C3, C_{10}^3, 10 choose 3
-    r"(?<![A-Za-z\\])(?:([CP])\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)|"
-    r"(?:\{\}\s*)?[_^]?\s*\{?(\w+?)\}?\s*\{?([CP])\}?\s*_?\s*\{?(\d+)\}?|"
-    r"\{?(C)\}?\s*_\s*\{?(\w+?)\}?\s*\^\s*\{?(\w+)\}?|"
-    r"\{?\s*(\d+|[a-z])\s*\\?choose\s*(\w+)\s*\}?)(?![A-Za-z])"
-)
-_COUNTING = re.compile(r"\\binom|\d\s*\)?!")
-# where ways are counted
-_COUNTING_WAYS = re.compile(
-    _COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d|\d\s*\\(?:cdot|times)(?![a-z])"
-)
-_POWER = re.compile(_COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d")
-_CHANCE = re.compile(_POWER.pattern + r"|\d\}?\s*\)\s*\^|\d\s*\^\s*\{?\s*-")
-_HOW_MANY = re.compile(r"\bhow many\b|\bnumber of\b|\bin total\b")
-_WAYS = re.compile(
-    r"\b(?:ways?|subsets?|functions?|mappings?|sequences?|strings?|codes?|passwords?|orders|orderings?|arrangements?|"
-    r"permutations?|"
-    r"outcomes?|combinations?|colou?rings?|paths?|relations?|teilmengen|möglichkeiten|façons|parties|formas|maneras|"
-    r"modi|"
-    r"способ\w*|подмножеств\w*)\b"
-)
-# What may be left unevaluated, by what the question asks for.
-_LEFT_AS_IT_IS = [
-    (_WAYS, _COUNTING_WAYS),
-    (re.compile("probability|chance"), _CHANCE),
-    (_HOW_MANY, _POWER),
-]
-
-
-def _with_binomials(text: str) -> str:
-    r"""Every notation of a binomial as `\binom{n}{k}`, and one of k in order out of n as
-    `\frac{n!}{(n-k)!}`."""
-    return _CHOSEN.sub(_as_binomial, re.sub(r"\\text\{([^{}]*)\}", r"\1", plain(text)))
-
-
-def _as_binomial(match: re.Match) -> str:
-    n, k = (part for part in match.groups() if part and part not in ("C", "P"))
-    if "P" not in match.groups():
-        return rf"\binom{{{n}}}{{{k}}}"
-    if n.isdigit() and k.isdigit() and int(k) <= int(n):
-        return rf"\frac{{{n}!}}{{{int(n) - int(k)}!}}"
-    return match[0]
-
-
-def _by_counting(
-    expected: Value, gold: str, answer: str, question: str | None, algebra: Algebra
-) -> tuple[bool, str] | None:
-    """The verdict on an answer left as binomials and factorials; None for any other, and where it
-    has to be worked out: the question asks for a value, or has such a sign itself."""
-    if not question or not isinstance(expected, Quantity | Expr) or not _may_count(answer):
-        return None
-    if isinstance(expected, Quantity) and expected.percent:
-        return None
-    # "N = 6!", "2^{10} subsets"
-    names = r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$"
-    spelled = re.sub(names, "", _with_binomials(answer))
-    outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
-    request = question.lower()
-    counting = next((signs for asks, signs in _LEFT_AS_IT_IS if asks.search(request)), _COUNTING)
-    if not counting.search(spelled) or re.search(r"[=<>,]|!\s*!|\bor\b", outside):
-        return None
-    if _too_large(spelled):
-        return None
-    wanted = _with_binomials(gold)
-    asks_for_value = counting.search(_with_binomials(question)) or VALUE.is_in(request)
-    if asks_for_value and not counting.search(wanted):
-        return None
-    if isinstance(expected, Quantity):
-        wanted = rf"\frac{{{expected.value.numerator}}}{{{expected.value.denominator}}}"
-    if algebra.equal(wanted, spelled, False):
-        return True, "equal, as numbers of ways"
-    return False, "not equal to the gold, as numbers of ways"
-
-
-def _may_count(answer: str) -> bool:
-    """Whether a short answer has the signs of counting, and is no number yet."""
-    if isinstance(value(answer), Quantity) or len(answer) > 90:
-        return False
-    return re.search(r"!|binom|choose|[CP]|\d[^^\d]*[\^c]", plain(answer)) is not None
 
 
 def _letters(text: str) -> set[str]:

@@ -5,6 +5,7 @@ import re
 from fractions import Fraction
 
 from rewards.verifier.notation import closing
+from rewards.verifier.tables import rows
 
 MAX_DIGITS = 300  # of one number; a longer one can still be right by being spelled like the gold
 _MAX_POWER_OF_TEN = 300
@@ -26,28 +27,14 @@ NUMBER = re.compile(
     r"|10\s*\^\s*\{?\s*(?P<ten>[+-]?\s*\d+)(?:\s*\})?)"
 )
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-    " sixteen seventeen "
-)
-WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
-SCALES = {
-    "dozen": 12,
-    "hundred": 100,
-    "thousand": 1000,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-}
-PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6}
-PARTS |= {"seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12}
-PARTS |= {"twentieth": 20, "hundredth": 100}
-PARTS |= {f"{word}th": n for word, n in WORDS.items() if 13 <= n < 20}
-PARTS |= {"thousandth": 1000, "millionth": 10**6}
-PARTS |= {f"{word}s": n for word, n in PARTS.items() if word != "halves"}
-_BASES = {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16, "hex": 16}
+_NUMBERS: dict[str, dict[str, int]] = {}
+for _kind, _number, _words in rows("numbers.tsv"):
+    _NUMBERS.setdefault(_kind, {}).update(dict.fromkeys(_words.split(), int(_number)))
+del _kind, _number, _words
+WORDS = _NUMBERS["number"]
+SCALES = _NUMBERS["scale"]
+PARTS = _NUMBERS["part"]
+_BASES = _NUMBERS["base"]
 
 
 def base_named(name: str) -> int | None:

@@ -35,7 +35,6 @@ _SCALE = re.compile(
 _PERCENT = re.compile(
     r"\s*(?:%|(?:\\text\{\s*)?(?:percent(?:age(?: points?)?)?|per cent|pct)(?![a-z])\s*\}?)"
 )
-_TO = re.compile(r"(?:\s+|-)(?:\\text\{\s*)?(?:to|zu|à|pour)(?:\s*\})?(?:\s+|-)")
 _UNIT_IN_TEXT = re.compile(
     r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?|\\pmod\{\w+\})\s*$"
 )
@@ -173,12 +172,7 @@ def clock(text: str) -> Clock | None:
 
 
 def ratio(text: str) -> Ratio | None:
-    """`2:3`, "2 to 3"; `3:30` is one too, which a comparison with a time reads as a time."""
-    spoken = _TO.split(re.sub(r"\\text\{ to \}", " to ", text))
-    if 1 < len(spoken) < 7:
-        numbers = [number(part) for part in spoken]
-        if None not in numbers:
-            return Ratio(tuple(map(str, numbers)), True)
+    """`2:3`; `3:30` is one too, which a comparison with a time reads as a time."""
     parts = [part.strip() for part in text.split(":")]
     if 1 < len(parts) < 7 and all(number(part) is not None for part in parts):
         return Ratio(tuple(parts))

@@ -23,14 +23,7 @@ for _kind, _size, _words in rows("units.tsv"):
             NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
 del _kind, _size, _words, _name, _word
 _ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
-RATES = {
-    "mph": "mi / h",
-    "kph": "km / h",
-    "kmph": "km / h",
-    "kmh": "km / h",
-    "fps": "ft / s",
-    "mps": "m / s",
-}
+RATES = dict(rows("rates.tsv"))
 # Words behind a number that change or doubt it, by their effect: they are no unit.
 CHANGES = dict(rows("changes.tsv"))
 _EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
@@ -56,16 +49,6 @@ AMOUNTS = {
     "quarter": Fraction(1, 4),
     "score": Fraction(20),
 }  # units that are numbers too: no coins, no points
-# Words that change a number right beside them, and not a sentence that has them elsewhere.
-_HARMLESS = frozenset(["and", "to", "so", "from", "then", "at", "times", "quarter", "give"])
-_HEDGES = (
-    "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half"
-    " several some many few hardly nobody nothing none everything anything bound limit up exceeds"
-    " exceed besides alternatively possible failed hoped tried wanted planned refused morning"
-    " afternoon evening night hex octal binary decimal unclear refuse next possibility squared"
-    " cubed each too someone claimed claims"
-)
-_HEDGED = frozenset(_HEDGES.split())
 _UNIT_WORDS = ("unit", "units")
 _FILLER = frozenset(["us", "of", "the", "a", "an", "in", *_UNIT_WORDS])
 _POWERS_BEHIND = {"squared": "^2", "cubed": "^3"}
@@ -186,16 +169,6 @@ def _effect(word: str) -> str | None:
     if word.endswith("n't"):
         return "a denial"
     return "a doubt" if word.endswith("ly") and word not in NO_DOUBT else None
-
-
-def denies(word: str) -> bool:
-    """Whether `word` denies what a sentence gives, or excludes a part of it."""
-    return _effect(word.lower()) == "a denial"
-
-
-def shifts(word: str) -> bool:
-    """Whether `word`, in lower case, makes a sentence with one number say something else."""
-    return (word not in _HARMLESS and _effect(word) not in (None, "a claim")) or word in _HEDGED
 
 
 def change(text: str) -> str | None:

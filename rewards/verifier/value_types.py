@@ -57,7 +57,6 @@ class Ratio(Value):
     """Numbers with colons between them, as they were written: `2:3`. `3:30` may also be a time."""
 
     terms: tuple[str, ...]
-    spoken: bool = False  # "2 to 3", which may be a range as well
 
 
 @dataclass(frozen=True)
