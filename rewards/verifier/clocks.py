@@ -6,15 +6,10 @@ from fractions import Fraction
 
 from rewards.verifier.context import Context
 from rewards.verifier.numerals import number
-from rewards.verifier.units import unit
 from rewards.verifier.value_types import Clock, Measure, Quantity, Ratio
 
 _HALF_NAMED = re.compile(r"\d\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
 _PART_OF_DAY = re.compile(r"\b(morning|afternoon|evening)\b")
-_ASKS_FOR_UNITS = re.compile(
-    r"(?:\b(?:in|into|to) (?=[a-z]+s\b)|how many )([a-z]+(?:(?:, | and |, and )[a-z]+)*)"
-)
-_SMALLEST = {"s": 1, "min": 60, "h": 3600, "day": 86400, "week": 604800, "¢": 1, "$": 100}
 _HALF_DAY = 720  # minutes
 
 
@@ -62,30 +57,9 @@ def _may_be_half(half: str, question: str) -> bool:
     return _HALF_NAMED.search(question) is None and parts <= {half}
 
 
-def durations(gold: Measure | Quantity, answer: Measure | Quantity, context: Context) -> bool:
-    """Measures part by part; times by their sum, `2 h 20 min` and `140 min`, where the question
-    names no other units."""
-    expected = _parts(gold)
-    written = _parts(answer)
-    if expected == written:
-        return True
-    units = {name for name, _ in written}
-    if not units <= _SMALLEST.keys() or not all(name in _SMALLEST for name, _ in expected):
-        return False
-    phrases = " ".join(_ASKS_FOR_UNITS.findall(context.question))
-    units_asked_for = {unit(word) for word in re.findall("[a-z]+", phrases)} & _SMALLEST.keys()
-    if units_asked_for and units_asked_for != units:
-        return False
-    return _sum_of_parts(expected) == _sum_of_parts(written)
-
-
-def _parts(measure: Measure | Quantity) -> list[tuple[str, Fraction]]:
-    parts = measure.parts if isinstance(measure, Measure) else (measure,)
-    return [(part.unit, part.value) for part in parts]
-
-
-def _sum_of_parts(parts: list[tuple[str, Fraction]]) -> Fraction:
-    return sum(amount * _SMALLEST[name] for name, amount in parts)
+def measures(gold: Measure, answer: Measure, context: Context) -> bool:
+    """Measures are the same part by part."""
+    return gold.parts == answer.parts
 
 
 def ratios(gold: Ratio | Quantity, answer: Ratio | Quantity, context: Context) -> bool:

@@ -99,13 +99,13 @@ def _parts_of(gold: List | Point, question: str) -> list[str]:
     return _parts_asked_for(question, len(items))
 
 
-def _in_order(answer: List, parts: list[str], question: str) -> list[Value]:
+def _in_order(answer: List, parts: list[str]) -> list[Value]:
     """The values of a list, those that have names in the order of the question's `parts`; none
     where they have the names of something else."""
     names = [name.lower().replace("{", "").replace("}", "") for name in _names(answer)]
     wanted = [part.replace("{", "").replace("}", "") for part in parts]
     if not names:
-        return _in_order_of_units(answer, question) or list(answer.items)
+        return list(answer.items)
     are_letters = all(re.fullmatch(_LETTER, part) for part in parts)
     if set(names) == set(wanted) and len(set(names)) == len(names):
         values = dict(zip(names, _named_values(answer), strict=True))
@@ -194,7 +194,7 @@ def named_values(gold: List | Point, answer: List | Point, context: Context) -> 
         if len(set(names)) < len(names) or any(item.signs != ("=",) for item in values):
             return False
         by_name = List(tuple(sorted(values, key=lambda item: item.sides[0])))
-        values = _in_order(by_name, parts, context.question) or _named_values(by_name)
+        values = _in_order(by_name, parts) or _named_values(by_name)
     elif not parts and not _asks_for_order(context.question):
         return False
     if named is gold:
@@ -224,7 +224,7 @@ def lists(gold: List | Set, answer: List | Set, context: Context) -> bool:
         return isinstance(answer, List) and ordered(gold.items, answer.items, context)
     parts = [] if names else _parts_of(gold, context.question)
     if parts:
-        values = _in_order(answer, parts, context.question) if isinstance(answer, List) else []
+        values = _in_order(answer, parts) if isinstance(answer, List) else []
         return ordered(gold.items, values, context)
     # x_1 = 1, x_2 = 2 are x = 1 or x = 2; but `x = 1, y = 2` says which value is whose, and without
     # names their order.
@@ -234,27 +234,9 @@ def lists(gold: List | Set, answer: List | Set, context: Context) -> bool:
         if len(letters) == 1:
             return unordered(_named_values(gold), answer.items, context)
         return isinstance(answer, List) and ordered(gold.items, answer.items, context)
-    if isinstance(answer, List):
-        has_units = any(getattr(item, "unit", "has none") for item in gold.items)
-        as_in_question = [] if has_units else _in_order_of_units(answer, context.question)
-        if as_in_question:
-            return ordered(gold.items, as_in_question, context)
-        if len(letters) == 1 and letters == set(_names(answer)):
-            return unordered(_named_values(gold), _named_values(answer), context)
+    if isinstance(answer, List) and len(letters) == 1 and letters == set(_names(answer)):
+        return unordered(_named_values(gold), _named_values(answer), context)
     return unordered(gold.items, answer.items, context)
-
-
-def _in_order_of_units(answer: List, question: str) -> list[Value]:
-    """The items "6 edges and 4 vertices" in the order of their names in `question`; none where an
-    item's unit is not in the question."""
-    items = {}
-    for item in answer.items:
-        if not isinstance(item, Quantity) or not item.unit or item.unit not in question:
-            return []
-        items[question.find(item.unit)] = item
-    if len(items) < len(answer.items):
-        return []
-    return [items[place] for place in sorted(items)]
 
 
 def only_element(gold: Value, answer: Value, context: Context) -> bool:
@@ -287,7 +269,7 @@ RULES = [
         single_values.numbers_in_base,
     ),
     Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], clocks.ratios),
-    Rule("as measures", [(Measure, Measure), *_both_ways(Measure, Quantity)], clocks.durations),
+    Rule("as measures", [(Measure, Measure)], clocks.measures),
     Rule("as tuples", [(Tuple, Tuple)], tuples),
     Rule("as intervals or points", [(Interval, Interval)], intervals),
     Rule("as matrices", [(Matrix, Matrix)], matrices),

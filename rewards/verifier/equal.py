@@ -18,7 +18,7 @@ from rewards.verifier.compare import compare
 from rewards.verifier.context import Algebra, Unreadable
 from rewards.verifier.notation import depths, key, plain
 from rewards.verifier.numerals import NUMBER, number
-from rewards.verifier.objections import form, objection, opposite_way
+from rewards.verifier.objections import form, objection
 from rewards.verifier.options import choice
 from rewards.verifier.phrases import hedge
 from rewards.verifier.question import Question
@@ -143,7 +143,7 @@ def _compare_one(
         return (
             (False, f"a word that the question does not count: {word}") if word else (right, reason)
         )
-    if right is None or reason == _OTHER_NUMBER or opposite_way(answer, gold, question or ""):
+    if right is None or reason == _OTHER_NUMBER:
         return right, reason
     for reading in readings(gold, answer, problem, is_lenient):
         # Where the gold is unreadable in one reading, the verdict stands.
@@ -169,7 +169,7 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
     verdict = choice(gold, answer, question, algebra)
     if verdict is not None:
         return verdict
-    verdict = _by_first_word(value(gold), answer, question)
+    verdict = _by_first_word(value(gold), answer)
     return verdict or _by_value(gold, answer, question, algebra)
 
 
@@ -219,15 +219,10 @@ def _refusal(gold: str, answer: str) -> Judgement | None:
     return None
 
 
-def _by_first_word(expected: Value, answer: str, question: str | None) -> Judgement | None:
-    """The verdict on "T" for "true", and on "Yes, …" for "yes"; None for any other answer."""
-    if not isinstance(expected, Words):
-        return None
-    letter = answer.strip(" .$")
-    if letter in ("T", "F") and re.search(r"(?i)\btrue or false\b", question or ""):
-        return expected.text[0] == letter.lower(), "true or false, by its letter"
+def _by_first_word(expected: Value, answer: str) -> Judgement | None:
+    """The verdict on "Yes, …" for "yes"; None for any other answer."""
     opening = re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())
-    if not opening or expected.text not in ("yes", "no"):
+    if not opening or expected not in (Words("yes"), Words("no")):
         return None
     word = opening[1].lower()
     opposite = "no" if word == "yes" else "yes"

@@ -185,30 +185,21 @@ def _is_list(text: str, before: tuple[int, int, str], box: tuple[int, int, str])
 def _is_same_answer(first: str, second: str) -> bool:
     """Whether two boxes hold one answer in two forms: 11+x and x+11, 28 and 28_9, 20:34 and 8:34
     p.m."""
-    number_base = re.compile(r"(?<=\d)_\{?(\w+)")
-    first_base, second_base = number_base.findall(first), number_base.findall(second)
-    if first_base and second_base and first_base != second_base:
-        return False
-    content = _content(first)
-    return bool(content) and content == _content(second)
+    number_base = re.compile(r"(?<=\d)_\{?(\w+)\}?")
+    bases = {tuple(number_base.findall(text)) for text in (first, second)} - {()}
+    content = _content(number_base.sub("", first))
+    return len(bases) < 2 and bool(content) and content == _content(number_base.sub("", second))
 
 
-def _content(text: str) -> list[str] | None:
-    """A box's hour and minute, its digits, or its letters and digits in alphabetical order; None
-    where it holds something else."""
-    bare = re.sub(r"(?<=\d)_\{?\w+\}?|\\[a-z]+|[{}\s\\!]", "", text)
-    if time := re.fullmatch(r"(\d+):(\d\d)(?:([ap])\.?m\.?)?", bare):
-        hour = int(time[1])
-        if time[3]:
-            hour %= 12
-        if time[3] == "p":
-            hour += 12
-        return [str(hour), time[2]]
+def _content(text: str) -> list[str]:
+    """A box's minutes, its digits, or its letters and digits in alphabetical order; none where it
+    holds something else."""
+    bare = re.sub(r"\\[a-z]+|[{}\s\\!]", "", text)
     if bare.isdigit():
         return [bare]
-    if "," not in bare and re.search("[a-z]", bare):
-        return sorted(re.findall(r"-?\w", bare))
-    return None
+    if "," in bare or not re.search("[a-z:]", bare):
+        return []
+    return re.findall(r"\d(:\d\d)", bare) or sorted(re.findall(r"-?\w", bare))
 
 
 def worked_solution(text: str) -> str | None:

@@ -19,7 +19,6 @@ from rewards.verifier.phrases import (
     FACTORED,
     INTERVAL,
     LOWEST_TERMS,
-    OPPOSITES,
     PERCENT,
     SIMPLIFIED,
     Phrase,
@@ -60,9 +59,6 @@ def objection(
     if are_quantities and typed.unit == "¢" and not expected.unit:
         if not re.search(r"\bcents?\b|¢|penn", question.lower()):
             return "cents, of which the question does not speak"
-    way = opposite_way(answer, gold, question)
-    if way:
-        return f"the other way than the question asks for, {way}"
     if _unit_differs(expected, typed, question):
         return "another unit than the question asks for"
     return None
@@ -76,20 +72,6 @@ def _unit_differs(expected: Value, typed: Value, question: str) -> bool:
     if expected.unit or is_lone_sign:
         return False
     return is_another_unit(typed.unit, question) or asks_for_inverse(typed.unit, question)
-
-
-def opposite_way(answer: str, gold: str, question: str) -> str | None:
-    """The word by which an answer goes the other way than the question: "a fall of 15" where a rise
-    is asked for."""
-    if not re.search("[a-z]{2}", answer):
-        return None
-    words = set(re.findall("[a-z]+", answer.lower()))
-    expected = set(re.findall("[a-z]+", (question + gold).lower()))
-    for pair in OPPOSITES:
-        for way, opposite in (pair, pair[::-1]):
-            if words & opposite and expected & way and not expected & opposite:
-                return min(words & opposite)
-    return None
 
 
 # ---- the form of an answer

@@ -34,7 +34,6 @@ def choice(
 ) -> tuple[bool | None, str] | None:
     """The verdict where the gold is the letter of an option, or the answer is one and the question
     lists options; None elsewhere."""
-    gold, answer = _without_noun(gold, answer, question)
     praise = r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$"
     answer = re.sub(praise, "", answer)
     wanted = _read_choice(gold)
@@ -57,17 +56,6 @@ def choice(
     if listed is not None and (not chosen.text or _alike(listed, chosen.text, algebra)):
         return _as_text(gold, listed, question, algebra)
     return None
-
-
-def _without_noun(gold: str, answer: str, question: str | None) -> tuple[str, str]:
-    """`B` of a gold "Shop B", where the question has it, and of the answer."""
-    named = re.fullmatch(r"(?:\\text\{)?([A-Z]?[a-z]{3,}) ([A-J])\}?", gold)
-    if named is None:
-        return gold, answer
-    answer = re.sub(rf"^(?:\\text\{{)?(?i:{named[1]}) (?=[A-J]\}}?$)", "", answer.strip())
-    if question and f"{named[1]} {named[2]}".lower() in question.lower():
-        gold = named[2]
-    return gold, answer
 
 
 def _read_choice(text: str) -> _Choice | None:

@@ -92,9 +92,6 @@ def _read() -> tuple[dict[str, Table], dict[str, str]]:
 TABLES, _MACROS = _read()
 REQUESTS = {request.name: request for request in TABLES.pop("REQUESTS").phrases}
 CONCLUDING = _MACROS["«CONCLUDING»"]  # words between the way to the answer and the answer
-OPPOSITES = [
-    tuple(frozenset(words.split()) for words in directions) for directions in rows("opposites.tsv")
-]
 DENIED_BEFORE = TABLES["DENIED_BEFORE"]
 PARTIAL_BEFORE = TABLES["PARTIAL_BEFORE"]
 DENIED_AFTER = TABLES["DENIED_AFTER"]

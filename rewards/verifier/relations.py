@@ -10,17 +10,12 @@ from rewards.verifier.value import is_left_side, is_name, is_variable, value
 from rewards.verifier.value_types import (
     Expr,
     InBase,
-    Interval,
     Quantity,
     Relation,
-    Tuple,
     Value,
     Words,
 )
 
-_SMALLER_OR_LARGER = re.compile(
-    r"\bwhich\b[^.?]*\b(?:(smaller|less|lesser)|larger|greater|bigger)\b"
-)
 _ASKS_FOR_AN_EQUATION = re.compile(r"equation of|asymptote|directrix|axis of")
 _APPROX = r"\approx"
 
@@ -30,8 +25,6 @@ def relations(gold: Relation, answer: Relation, context: Context) -> bool:
     answer = _turned(answer)
     gold_name = _without_argument(gold.sides[0])
     answer_name = _without_argument(answer.sides[0])
-    if {_as_function(gold_name), _as_function(answer_name)} == {"y", "f(x)"}:
-        gold_name = answer_name = "y"
     are_equations = set(gold.signs) == {"="} and set(answer.signs) == {"="}
     if are_equations and is_name(gold_name) and key(gold_name) == key(answer_name):
         answer_value = _value_meant(answer, context)
@@ -53,11 +46,6 @@ def relations(gold: Relation, answer: Relation, context: Context) -> bool:
 def _without_argument(side: str) -> str:
     """`C` of `C(m)`."""
     return re.sub(r"(?<=^[A-Zb-eg-z])\([a-z]\)$", "", side)
-
-
-def _as_function(name: str) -> str:
-    """`f(x)` for `g(x)`, `h'(x)` and their like."""
-    return re.sub(r"^[a-z](?:'|\^\{-1\})?\s*\(x\)$", "f(x)", name)
 
 
 def _asks_to_solve_for(name: str, question: str) -> bool:
@@ -84,8 +72,6 @@ def value_of_gold(gold: Relation, answer: Value, context: Context) -> bool:
 def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
     r"""An answer `x = 5`, `40+2 = 42` or `2\sqrt2 \approx 2.83` has the value that it ends in."""
     is_equation = set(answer.signs) == {"="}
-    if is_equation and isinstance(gold, Tuple | Interval) and _is_point(gold, answer, context):
-        return True
     # V_2/V_1, where the question asks for the first to the second
     is_second_to_first = re.fullmatch(r"(.+)_\{?2\}?/\1_\{?1\}?", answer.sides[0].replace(" ", ""))
     if is_second_to_first and re.search(r"\bfirst\b.*\bto\b.*\bsecond\b", context.question):
@@ -98,26 +84,15 @@ def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
     return answer_value is not None and context.same(gold, answer_value)
 
 
-def _is_point(gold: Tuple | Interval, answer: Relation, context: Context) -> bool:
-    """Whether `x = y = 2` gives every coordinate of the gold."""
-    names = answer.sides[:-1]
-    if len(answer.signs) != len(gold.items) or len(set(names)) < len(names):
-        return False
-    last = value(answer.sides[-1])
-    return all(map(is_variable, names)) and all(context.same(item, last) for item in gold.items)
-
-
 def _value_meant(relation: Relation, context: Context, is_rounded: bool = False) -> Value | None:
     r"""The one value that `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in, the rounded one
     with `is_rounded`; None if its sides disagree."""
     relation = _turned(relation)
-    chosen = _chosen_side(relation, context.question)
-    if chosen is not None:
-        return value(chosen)
-    signs, sides = _from_last_name(relation)
+    signs = list(relation.signs)
+    sides = list(relation.sides)
     if signs == [_APPROX] and not sides[0]:
         return value(sides[1]) if is_rounded else None
-    if signs[0] in ("=", _APPROX) and _has_no_value(sides[0], context.question):
+    if signs[0] in ("=", _APPROX) and is_left_side(sides[0]):
         if signs[0] == _APPROX and not is_rounded:
             return None
         del signs[0], sides[0]
@@ -132,35 +107,6 @@ def _value_meant(relation: Relation, context: Context, is_rounded: bool = False)
     if all(_agree(sides[-1], side, context) for side in sides[:-1]):
         return value(sides[-1])
     return None
-
-
-def _chosen_side(relation: Relation, question: str) -> str | None:
-    """The larger or smaller side of `7/9 > 5/7`, where the question asks for one of them."""
-    if relation.signs not in (("<",), (">",)):
-        return None
-    comparison = _SMALLER_OR_LARGER.search(question)
-    if comparison is None:
-        return None
-    first, second = relation.sides
-    asks_for_smaller = comparison[1] is not None
-    is_first_larger = relation.signs == (">",)
-    return second if is_first_larger == asks_for_smaller else first
-
-
-def _from_last_name(relation: Relation) -> tuple[list[str], list[str]]:
-    """The signs and sides of a relation, `x = 5` of `y = x = 5`."""
-    signs = list(relation.signs)
-    sides = list(relation.sides)
-    while len(sides) > 2 and signs[0] == "=" and is_variable(sides[0]) and is_variable(sides[1]):
-        del signs[0], sides[0]
-    return signs, sides
-
-
-def _has_no_value(side: str, question: str) -> bool:
-    """Whether a side only says whose value follows: a name, or a term of the question."""
-    if is_left_side(side):
-        return True
-    return bool(question) and key(side).lower() in key(question)  # "x^2 + y^2 = 25"
 
 
 def _turned(relation: Relation) -> Relation:

@@ -8,7 +8,7 @@ from rewards.verifier.context import Context
 from rewards.verifier.notation import key, plain
 from rewards.verifier.numerals import PARTS, SCALES, base_named
 from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
-from rewards.verifier.units import AMOUNTS, asks_for_another_unit, size
+from rewards.verifier.units import AMOUNTS, asks_for_another_unit
 from rewards.verifier.value_types import Expr, InBase, Quantity, Words
 
 UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
@@ -20,7 +20,7 @@ _DAYS = re.compile(
 _ASKS_FOR_A_SHARE = re.compile(
     r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b"
 )
-_ASKS_FOR_A_SIZE = re.compile(r"\b(?:size|dimensions?|shape)\b")  # of a matrix, or a rectangle
+_ASKS_FOR_A_SIZE = re.compile(r"\b(?:size|dimensions?)\b")  # of a matrix, or a rectangle
 _ASKS_FOR_PRIMES = re.compile(r"prime factor|factor[^.?]* primes?\b")
 _CENTS = {"$": 100, "¢": 1}
 
@@ -57,12 +57,6 @@ def _by_unit(gold: Quantity, answer: Quantity, question: str) -> bool | None:
         return gold.value * _CENTS[gold.unit] == answer.value * _CENTS[answer.unit]
     is_same = _is_same_unit(*units) or "ordinal" in units
     has_two_units = gold.unit and answer.unit and units != ("£", "lb")  # "5 pounds"
-    is_convertible = has_two_units and not is_same and question
-    if is_convertible and not asks_for_another_unit(answer.unit, question):
-        gold_size = size(gold.unit)
-        answer_size = size(answer.unit)
-        if gold_size and answer_size and gold_size[0] == answer_size[0]:  # 750 cm for 7.5 m
-            return gold.value * gold_size[1] == answer.value * answer_size[1]
     residue = re.fullmatch(r"mod (\d+)", answer.unit)
     if residue:
         asks_for_it = re.search(rf"(?:by|mod|modulo) \$?{residue[1]}\b", question) is not None
@@ -133,7 +127,7 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
     if is_in_degrees or _is_amount(gold, answer, question):
         return False
     if r"\times" in gold.text and _ASKS_FOR_A_SIZE.search(question):
-        return _same_sizes(gold, answer, question)
+        return False  # 2 × 3 is neither 6 nor 3 × 2
     if isinstance(answer, Quantity):
         fraction = rf"\frac{{{answer.value.numerator}}}{{{answer.value.denominator}}}"
         return not answer.percent and same_texts(gold.text, fraction, context)
@@ -142,7 +136,7 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
         return gold.text == answer.text.upper()  # FE is not E times F
     colons = [text.count(":") for text in texts]
     if min(colons) > 0 or max(colons) > 1:
-        return _in_proportion(gold.text.split(":"), answer.text.split(":"), context)
+        return False
     if _is_unfinished(plain(gold.text), plain(answer.text), question):
         return False
     return same_texts(*texts, context)
@@ -154,27 +148,6 @@ def _is_unfinished(gold: str, answer: str, question: str) -> bool:
     if "in terms of" in question and functions_in(answer) - functions_in(gold):
         return True
     return _ASKS_FOR_PRIMES.search(question) is not None and not is_product_of_primes(answer)
-
-
-def _same_sizes(gold: Expr, answer: Expr | Quantity, question: str) -> bool:
-    r"""Whether `2 \times 3` has the same numbers, in the same order for a matrix."""
-    if isinstance(answer, Quantity):
-        return key(gold.text) == key(answer.written)
-    if "matri" in question:
-        return key(gold.text) == key(answer.text)
-    return sorted(key(gold.text).split(r"\times")) == sorted(key(answer.text).split(r"\times"))
-
-
-def _in_proportion(golds: list[str], answers: list[str], context: Context) -> bool:
-    r"""Whether the terms of `1:\sqrt{3}:2` are in the same proportion as the gold's."""
-    if len(golds) != len(answers):
-        return False
-    for gold, answer in zip(golds, answers, strict=True):
-        gold_product = plain(rf"({gold})\cdot({answers[0]})")
-        answer_product = plain(rf"({answer})\cdot({golds[0]})")
-        if not context.algebra.equal(gold_product, answer_product, False):
-            return False
-    return True
 
 
 def same_texts(gold: str, answer: str, context: Context, worked_out: bool = True) -> bool:
@@ -245,9 +218,6 @@ def words(gold: Words | Expr, answer: Words | Expr, context: Context) -> bool:
         return added - {"angled"} <= in_question - {"or", "and", "nor", "not"}
     if len(written) > 2 and expected.startswith(written) and _DAYS.fullmatch(expected):  # Fri
         return True
-    if len(short) > 6:
-        expected = _without_ending(expected)
-        written = _without_ending(written)
     return bool(expected) and expected.removesuffix("s") == written.removesuffix("s")
 
 
@@ -256,8 +226,3 @@ def _bare_words(text: str) -> str:
     text = re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", text)).casefold().strip()
     opening = r"^(?:(?:it|the \w+|there) (?:is|are|will be) )?(?:(?:a|an|the|on|in) )?"
     return re.sub(opening, "", text)
-
-
-def _without_ending(text: str) -> str:
-    """The stem that "diverges" and "divergent" share."""
-    return re.sub(r"(?<=\w{6})(?:es?|ent|ing)$", "", text)

@@ -11,17 +11,14 @@ from rewards.verifier.tables import rows
 
 NAMES: dict[str, str] = {}  # by each other name of a unit, and by itself
 KINDS: dict[str, str] = {}  # the dimension of a unit
-SIZES: dict[str, Fraction] = {}  # how much of its dimension it is, for some
-for _kind, _size, _words in rows("units.tsv"):
+for _kind, _words in rows("units.tsv"):
     _name = _words.split()[0]
     KINDS[_name] = _kind
-    if _size:
-        SIZES[_name] = Fraction(_size)
     for _word in _words.split():
         NAMES[_word] = _name
         if len(_word) > 1:
             NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
-del _kind, _size, _words, _name, _word
+del _kind, _words, _name, _word
 _ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 RATES = dict(rows("rates.tsv"))
 # Words behind a number that change or doubt it, by their effect: they are no unit.
@@ -196,25 +193,6 @@ def _may_be_a_word(low: str, is_marked: bool) -> bool:
 def is_known_unit(name: str) -> bool:
     """Whether the unit `name`, as `unit` spells it, is one of those listed in this file."""
     return name.split("^")[0].split(" ")[0] in KINDS
-
-
-def size(name: str) -> tuple[list[str], Fraction] | None:
-    """The dimension of a unit and its amount, `(["length", "/ time"], 5/18)` of "km / h"; None
-    where unknown."""
-    kinds = []
-    amount = Fraction(1)
-    for part in name.replace("/ ", "/").split():
-        base, _, power = part.lstrip("/").partition("^")
-        if base not in SIZES:
-            return None
-        factor = Fraction(SIZES[base]) ** int(power or 1)
-        if part[0] == "/":
-            kinds.append(f"/ {KINDS[base]}{power}")
-            amount /= factor
-        else:
-            kinds.append(f"{KINDS[base]}{power}")
-            amount *= factor
-    return kinds, amount
 
 
 def asks_for_another_unit(name: str, question: str) -> bool:

@@ -46,10 +46,6 @@ _SPLIT_WORD = re.compile(
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
 )
-_AND = re.compile(
-    r"\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![a-zA-Z])"
-)
-_AND_HOLE = re.compile(_AND.pattern + "|,")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _COMMA = re.compile(r"[,;]")
 _ALL_TEXT = re.compile(r"\A\\text\{([^{}]*)\}\Z")
@@ -153,26 +149,6 @@ def _union(text: str) -> Union | None:
     return Union(items) if all(isinstance(item, Interval | Tuple | Set) for item in items) else None
 
 
-def _both(text: str) -> Interval | Union | None:
-    r"""`x > 1 and x < 3`: one interval; `x > 1, x \ne 3`: two."""
-    parts = split(text, _AND_HOLE if r"\ne" in text else _AND)
-    if len(parts) != 2:
-        return None
-    sides = [side.strip() for part in parts for side in split(part, _RELATION)]
-    if len({side for side in sides if is_variable(side)}) != 1:
-        return None
-    first, second = map(value, parts)
-    if isinstance(first, Interval) and isinstance(second, Union):
-        return _with_hole(first, second.items[0])
-    if not isinstance(first, Interval) or not isinstance(second, Interval):
-        return None
-    if second.lower != MINUS_INFINITY:
-        first, second = second, first
-    if first.upper != INFINITY or second.lower != MINUS_INFINITY:
-        return None
-    return Interval(first.lower, second.upper, first.left_open, second.right_open)
-
-
 def _difference(text: str) -> Union | None:
     r"""`(0,4) \setminus \{1\}`, `\mathbb{R} \setminus [1,2)`: what is left of an interval."""
     text = re.sub(r"^[a-z]\s*\\in\s*(?=\\mathbb\{R\})", "", text)
@@ -202,17 +178,6 @@ def _difference(text: str) -> Union | None:
 def _position(end: Value) -> float:
     """Where a value stands on the number line; `nan`, which is in no order, for an expression."""
     return getattr(end, "value", _POSITIONS.get(end, nan))
-
-
-def _with_hole(interval: Interval, below: Value) -> Union | None:
-    """`interval` without the value in which the range `below` ends."""
-    if not isinstance(below, Interval):
-        return None
-    ends = (interval.lower, below.upper, interval.upper)
-    positions = [_position(end) for end in ends]
-    if not positions[0] < positions[1] < positions[2]:
-        return None
-    return _without(interval, below.upper)
 
 
 def _without(interval: Interval, hole: Value) -> Union:
@@ -320,7 +285,6 @@ _READERS = (
     _plus_minus,
     _union,
     _difference,
-    _both,
     _list,
     _relation,
     _brackets,
