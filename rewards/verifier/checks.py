@@ -1,15 +1,12 @@
-r"""Problems that many answers solve: a function for every kind of check (gold.py), which
-returns verdicts.
+r"""Problems that many answers solve: a function for every kind of check (gold.py).
 
 `countdown`: does an expression reach the target with all of the problem's numbers, used exactly
-once? It may be written in LaTeX (`\frac{8}{2} \times 6`) and may end in `= 24`. It is parsed and
-never run, `ALLOWED` lists the parts it may have, and its value is exact, so no answer can hang the
-verifier or leave it.
+once? It may be written in LaTeX and may end in `= 24`. It is parsed and never run, and its value is
+exact, so no answer can hang the verifier or leave it.
 
-`python`: a program, judged by running it in a process of its own (`program_process`). The process
-gets the source and the arguments. The expected results stay in this process, where the results are
-compared: whatever a program prints, replaces, reads or sends, it has to find the results itself. It
-can only compute, as docs/security.md says, and it ends with its processor time.
+`python`: a program, run in a process of its own (`program_process`), which gets the source and the
+arguments. The expected results stay in this process, where the results are compared: whatever a
+program prints, replaces, reads or sends, it has to find the results itself (docs/security.md).
 """
 
 import ast
@@ -56,11 +53,7 @@ ALLOWED = (
 def judge_countdowns(
     responses: Sequence[str], specs: Sequence[dict], readings: Sequence[str]
 ) -> list[Verdict]:
-    """Judge expressions.
-
-    A spec has the `numbers` and the `target` of its problem, integers. A strict answer must stand
-    in a closed `<answer>` block.
-    """
+    """Judge expressions by their specs, `{"numbers": [3, 5, 8], "target": 9}`."""
     rows = zip(responses, specs, readings, strict=True)
     return [_judge_countdown(extract(response, reading), spec) for response, spec, reading in rows]
 
@@ -150,11 +143,10 @@ def judge_programs(
     """Judge whether the programs of responses pass the cases of their specs; no text of a response
     raises.
 
-    The program is the text of the `<answer>` block, in a fence or not. Without a block, the strict
-    reading finds none, and the others take the fence, or else the complete response outside its
-    thoughts. Two different programs are no answer. A spec has the arguments and the result of every
-    call: `{"function": "f", "cases": [[[3], 13], …]}`. As many programs run at a time as there are
-    processors, equal ones once.
+    The program is the text of the `<answer>` block, in a fence or not; without a block, and in any
+    reading but the strict one, the text of the fence, or else the complete response outside its
+    thoughts. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the
+    result of every call. As many programs run at a time as there are processors, equal ones once.
 
     Raises:
         NotHeld: this machine cannot hold a program.

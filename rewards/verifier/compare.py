@@ -12,6 +12,7 @@ from functools import lru_cache
 from rewards.verifier import clocks, relations, single_values
 from rewards.verifier.context import Algebra, Context, Rule
 from rewards.verifier.phrases import ORDER
+from rewards.verifier.tables import patterns
 from rewards.verifier.value import is_name, value
 from rewards.verifier.value_types import (
     TYPES,
@@ -33,45 +34,9 @@ from rewards.verifier.value_types import (
 )
 
 _MAX_ITEMS = 40
-_ORDER_IN_OTHER_LANGUAGES = re.compile(
-    r"steigend|croissant|ascendente|crescente|возрастан|убыван|从(?:小到大|大到小)|昇順|降順|順に|순서대로"
-)
 Point = Matrix | Tuple | Interval
 _SCALAR = Quantity | Expr | Words | InBase | Ratio | Clock | Measure
-_TASK = (
-    r"\b(?:find|determine|compute|calculate|evaluate|give|state|what (?:is|are)|solve(?: for)?"
-    r"|values? of)"
-)
-_LETTER = r"(?:\\[a-z]+|[a-z])(?:_\{?\w+\}?)?'?(?![\w\\])"
-_SEPARATOR = r"(?: ?, ?and | and | ?, ?)"
-_LETTERS_ASKED_FOR = re.compile(
-    rf"{_TASK}(?: (?!such|that|if|when|where|whose|between|{_LETTER})[a-z-]+){{0,5}}"
-    rf" ({_LETTER}(?:{_SEPARATOR}{_LETTER})+)"
-)
-# "all solutions (x, y, z)"
-_POINT_ASKED_FOR = re.compile(
-    rf"{_TASK}(?: (?!number)[a-z-]+){{0,4}} (?:solutions?|pairs?|triples?|triplets?|quadruples?"
-    rf"|tuples?|points?|values?)(?: of [a-z ]+)? \(({_LETTER}(?:{_SEPARATOR}{_LETTER})+) ?\)(?! ?=)"
-)
-_THING = (
-    r"(?: (?!all|every|two|three|four|both|possible|values?|whose|that|them|such|which|with|if"
-    r"|where|and|list|numbers? (?:that|whose|with))[a-z][a-z-]*){1,3}(?: of(?: the)? [\w\\^]+)?"
-)
-_THINGS_ASKED_FOR = re.compile(
-    rf"(?:how many|numbers? of|{_TASK})(?: the)?({_THING}(?:,{_THING})*,? and"
-    rf"(?: how many| what is)?(?: the)?{_THING})"
-)
-_OF_EACH = re.compile(
-    r"\bhow (?:many|much|old|tall|long|heavy)(?: of| is| are| does| did| will| should| can)? each\b"
-    r"|\b(?:numbers?|many|much|amounts?) of each\b"
-)
-
-
-# ---- values that hold several values
-
-
-def _asks_for_order(question: str) -> bool:
-    return ORDER.is_in(question) or _ORDER_IN_OTHER_LANGUAGES.search(question) is not None
+_PATTERNS = {name: re.compile(pattern) for name, pattern in patterns("parts.tsv")}
 
 
 @lru_cache(maxsize=4096)
@@ -83,12 +48,12 @@ def _parts_asked_for(question: str, count: int) -> list[str]:
         return []
     text = re.sub(r"\\[()]|\\text\{([^{}]*)\}|\$", r" \1", question)
     text = re.sub(r"\s+", " ", text).replace("( ", "(")
-    for pattern in (_POINT_ASKED_FOR, _LETTERS_ASKED_FOR, _THINGS_ASKED_FOR):
-        for match in pattern.finditer(text):
-            names = re.split(_SEPARATOR, match[1].strip())
+    for kind in ("point", "letters", "things"):
+        for match in _PATTERNS[kind].finditer(text):
+            names = _PATTERNS["separator"].split(match[1].strip())
             if len(names) == count:
                 return names
-    return [""] * count if _OF_EACH.search(text) else []
+    return [""] * count if _PATTERNS["of each"].search(text) else []
 
 
 def _parts_of(gold: List | Point, question: str) -> list[str]:
@@ -106,7 +71,7 @@ def _in_order(answer: List, parts: list[str]) -> list[Value]:
     wanted = [part.replace("{", "").replace("}", "") for part in parts]
     if not names:
         return list(answer.items)
-    are_letters = all(re.fullmatch(_LETTER, part) for part in parts)
+    are_letters = all(map(_PATTERNS["letter"].fullmatch, parts))
     if set(names) == set(wanted) and len(set(names)) == len(names):
         values = dict(zip(names, _named_values(answer), strict=True))
         return [values[name] for name in wanted]
@@ -195,7 +160,7 @@ def named_values(gold: List | Point, answer: List | Point, context: Context) -> 
             return False
         by_name = List(tuple(sorted(values, key=lambda item: item.sides[0])))
         values = _in_order(by_name, parts) or _named_values(by_name)
-    elif not parts and not _asks_for_order(context.question):
+    elif not parts and not ORDER.is_in(context.question):
         return False
     if named is gold:
         return ordered(values, coordinates, context)
@@ -220,7 +185,7 @@ def lists(gold: List | Set, answer: List | Set, context: Context) -> bool:
     if isinstance(gold, Set):
         return unordered(gold.items, answer.items, context)
     names = _names(gold)
-    if not names and _asks_for_order(context.question):
+    if not names and ORDER.is_in(context.question):
         return isinstance(answer, List) and ordered(gold.items, answer.items, context)
     parts = [] if names else _parts_of(gold, context.question)
     if parts:

@@ -1,12 +1,9 @@
-"""What an answer is judged by, as a data set gives it; no judging happens here.
+r"""What an answer is judged by, as a data set gives it; no judging happens here.
 
-Most often a gold answer, found in a solution: GSM8K ends a worked answer with `#### 1,234`; MATH
-marks the answer with its last `\\boxed{...}`, which twice in its train split has no braces
-(`\\boxed 2`) and twice is empty (`\\boxed{}`); other sets give the bare answer.
-
-Where many answers are right, a row's `check` says what one has to satisfy: JSON text with one
-entry, a kind and what that needs, `{"countdown": {"numbers": [3, 5, 8], "target": 9}}`. Text,
-because a column of a data set has one type. The verifier has a function for each kind.
+Most often it is a gold answer: GSM8K ends a solution with `#### 1,234`, MATH marks the answer with
+the last `\boxed{...}`, other sets give it alone. Where many answers are right, a row's `check` says
+what one has to satisfy: `{"countdown": {"numbers": [3, 5, 8], "target": 9}}`, as JSON text because
+a column of a data set has one type.
 """
 
 import json
@@ -56,11 +53,7 @@ LARGEST_NUMBER = 10**9
 
 def boxed(text: str) -> list[str]:
     r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; unclosed ones
-    are left out.
-
-    >>> boxed(r"\boxed{\frac{1}{2}} or \boxed 9")
-    ['\\frac{1}{2}', '9']
-    """
+    are left out."""
     return [content for _, _, content in boxes(text)]
 
 
@@ -99,13 +92,7 @@ def _closing_braces(text: str, start: int) -> dict[int, int]:
 
 def gold_answer(text: object) -> str | None:
     r"""The gold answer in `text`, whichever way its data set writes it; None where there is nothing
-    to judge against.
-
-    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024")
-    '1024'
-    >>> gold_answer(r"so $\boxed{\frac{3}{4}}$.")
-    '\\frac{3}{4}'
-    """
+    to judge against."""
     if not isinstance(text, str):
         return None
     text = _as_answer(text.strip())
@@ -119,11 +106,7 @@ def gold_answer(text: object) -> str | None:
 
 
 def _as_answer(text: str) -> str:
-    r"""The answer in a text that prints it as a list, a dictionary or a quotation.
-
-    >>> _as_answer('["85"]'), _as_answer('{"ground_truth": "85"}')
-    ('85', '85')
-    """
+    """`85` of `["85"]` or `{"ground_truth": "85"}`."""
     for pattern in _PRINTED:
         match = pattern.fullmatch(text)
         if match:
@@ -135,11 +118,7 @@ def _as_answer(text: str) -> str:
 
 
 def why_unearnable(gold: object, question: str | None = None) -> str | None:
-    """Why no answer can be judged right by a gold; None where one can.
-
-    >>> why_unearnable("see solution")
-    'it is no answer but a placeholder'
-    """
+    """Why no answer can be judged right by a gold; None where one can."""
     answer = gold_answer(gold)
     if answer is None:
         return "it is empty"

@@ -1,12 +1,11 @@
 """The rules that compare two single values: numbers, expressions, numbers in a base, and words."""
 
 import re
-from fractions import Fraction
 
 from rewards.verifier.arithmetic import far_apart, functions_in, is_product_of_primes
 from rewards.verifier.context import Context
 from rewards.verifier.notation import key, plain
-from rewards.verifier.numerals import PARTS, SCALES, base_named
+from rewards.verifier.numerals import SCALES, base_named
 from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
 from rewards.verifier.units import AMOUNTS, asks_for_another_unit
 from rewards.verifier.value_types import Expr, InBase, Quantity, Words
@@ -28,22 +27,13 @@ _CENTS = {"$": 100, "¢": 1}
 def quantities(gold: Quantity, answer: Quantity, context: Context) -> bool:
     """Numbers are equal exactly; the question settles percent signs, "quarters" and "how many
     million"."""
-    for decide in (_by_place, _by_unit, _by_part_or_scale):
+    if answer.unit == "ordinal" and gold.unit != "ordinal" and not context.question:
+        return False  # "3rd" for 3 answers a question, such as "In which place?"
+    for decide in (_by_unit, _by_part_or_scale):
         verdict = decide(gold, answer, context.question)
         if verdict is not None:
             return verdict
     return _by_percent(gold, answer, context.question)
-
-
-def _by_place(gold: Quantity, answer: Quantity, question: str) -> bool | None:
-    """The verdict on an answer such as "3rd" or "third place"; None where the numbers decide."""
-    if answer.unit not in ("ordinal", "place"):
-        return None
-    if answer.unit == "ordinal" and gold.unit != "ordinal" and not question:
-        return False  # "3rd" for 3 answers a question, such as "In which place?"
-    if question and gold.written.lower() in PARTS and gold.value == Fraction(1, answer.value or 1):
-        return not _ASKS_FOR_A_SHARE.search(question)  # a gold "third"
-    return None
 
 
 def _by_unit(gold: Quantity, answer: Quantity, question: str) -> bool | None:
