@@ -6,10 +6,9 @@ import re
 from rewards.verifier.context import Context, Unreadable
 from rewards.verifier.notation import key, plain
 from rewards.verifier.single_values import UNREAD, same_texts, variables
-from rewards.verifier.value import is_left_side, is_name, is_variable, value
+from rewards.verifier.value import is_left_side, is_name, value
 from rewards.verifier.value_types import (
     Expr,
-    InBase,
     Quantity,
     Relation,
     Value,
@@ -22,9 +21,8 @@ _APPROX = r"\approx"
 
 def relations(gold: Relation, answer: Relation, context: Context) -> bool:
     """`x = …` is equal by its value, other relations by algebra: `y = 2x + 1` and `y - 2x = 1`."""
-    answer = _turned(answer)
-    gold_name = _without_argument(gold.sides[0])
-    answer_name = _without_argument(answer.sides[0])
+    gold_name = gold.sides[0]
+    answer_name = answer.sides[0]
     are_equations = set(gold.signs) == {"="} and set(answer.signs) == {"="}
     if are_equations and is_name(gold_name) and key(gold_name) == key(answer_name):
         answer_value = _value_meant(answer, context)
@@ -41,11 +39,6 @@ def relations(gold: Relation, answer: Relation, context: Context) -> bool:
             (gold.signs[0], *gold.sides), (answer.signs[0], *answer.sides)
         )
     return False
-
-
-def _without_argument(side: str) -> str:
-    """`C` of `C(m)`."""
-    return re.sub(r"(?<=^[A-Zb-eg-z])\([a-z]\)$", "", side)
 
 
 def _asks_to_solve_for(name: str, question: str) -> bool:
@@ -87,7 +80,6 @@ def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
 def _value_meant(relation: Relation, context: Context, is_rounded: bool = False) -> Value | None:
     r"""The one value that `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in, the rounded one
     with `is_rounded`; None if its sides disagree."""
-    relation = _turned(relation)
     signs = list(relation.signs)
     sides = list(relation.sides)
     if signs == [_APPROX] and not sides[0]:
@@ -107,15 +99,6 @@ def _value_meant(relation: Relation, context: Context, is_rounded: bool = False)
     if all(_agree(sides[-1], side, context) for side in sides[:-1]):
         return value(sides[-1])
     return None
-
-
-def _turned(relation: Relation) -> Relation:
-    """`5 = x` as `x = 5`."""
-    first = relation.sides[0]
-    last = relation.sides[-1]
-    if relation.signs == ("=",) and is_variable(last) and not is_variable(first):
-        return Relation(("=",), (last, first))
-    return relation
 
 
 def _rounds(exact: str, decimal: str, context: Context) -> bool:
@@ -145,23 +128,12 @@ def _agree(last: str, side: str, context: Context) -> bool:
         if len(units) == 2 and "" not in units:  # 2.5 L = 2500 mL
             return True
     try:
-        if isinstance(last_value, InBase) or isinstance(side_value, InBase):  # 777_8 = 511
-            number = _number(last_value)
-            return number is not None and number == _number(side_value)
         if context.same(last_value, side_value):
             return True
         texts = (_text(last_value), _text(side_value))
         return all(texts) and same_texts(*texts, context, worked_out=False)
-    except (Unreadable, ValueError):  # the answer's own text, not the gold
+    except Unreadable:  # the answer's own text, not the gold
         return False
-
-
-def _number(typed: Value) -> object:
-    """The number that a value is, None where it is none. Raises ValueError for a fraction in a
-    base."""
-    if isinstance(typed, InBase):
-        return int(typed.digits, typed.base)
-    return getattr(typed, "value", None)
 
 
 def _text(typed: Value) -> str:

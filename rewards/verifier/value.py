@@ -158,9 +158,6 @@ def _difference(text: str) -> Union | None:
     interval, removed = map(value, parts)
     if not isinstance(interval, Interval):
         return None
-    if isinstance(removed, Interval) and interval == _ALL_REALS:
-        below = Interval(MINUS_INFINITY, removed.lower, True, not removed.left_open)
-        return Union((below, Interval(removed.upper, INFINITY, not removed.right_open, True)))
     if not isinstance(removed, Set) or not removed.items:
         return None
     holes = sorted(removed.items, key=_position)
@@ -260,18 +257,9 @@ def _brackets(text: str) -> Value | None:
     items = [value(part) for part in _parts(text[1:-1])]
     if len(items) < 2:
         return None
-    if text[0] == "[" and text[-1] == "]" and all(map(_is_row, items)):
-        return Matrix(tuple(item.items for item in items))
     if len(items) > 2:
         return Tuple(tuple(items))
     return Interval(*items, text[0] == "(", text[-1] == ")")
-
-
-def _is_row(item: Value) -> bool:
-    """Whether `item` is a row of `[[1, 2], [3, 4]]`."""
-    if isinstance(item, Interval):
-        return item.left_open == item.right_open
-    return isinstance(item, Tuple)
 
 
 # In this order: the first that can read a text decides.
