@@ -120,19 +120,7 @@ def _spoken(text: str) -> Fraction | None:
         return Fraction(SCALES[words[2]], 2)
     if words[-1] in PARTS:
         return _spoken_fraction(words)
-    if "point" in words[1:]:
-        point = words.index("point")
-        digits = [WORDS.get(word, 10) for word in words[point + 1 :]]
-        if all(digit < 10 for digit in digits):
-            return _spoken_decimal(words[:point], digits)
     return _spoken_integer(words)
-
-
-def _spoken_decimal(before: list[str], digits: list[int]) -> Fraction | None:
-    integer = _spoken(" ".join(before))
-    if integer is None or not digits:
-        return None
-    return integer + Fraction(int("".join(map(str, digits))), 10 ** len(digits))
 
 
 def _spoken_integer(words: list[str]) -> Fraction | None:

@@ -127,9 +127,8 @@ def _unit_after(text: str, is_money: bool) -> str | None:
 
 
 def compound(text: str) -> Measure | Quantity | None:
-    """`6 ft 2 in`, "two hours and thirty minutes"; one number of "29 dollars and 0 cents"."""
+    """`6 ft 2 in`, one number of "29 dollars and 0 cents"."""
     text = re.sub(r"\\text\{\s*(?:and\s*)?\}|\\text\{ and \}", " ", text)
-    text = re.sub(r"(?<![A-Za-z])[A-Za-z]++(?:-[a-z]++)?(?= [a-z])", _in_digits, text)
     parts = _MEASURE.findall(text)
     names = [unit(name) for _, name in parts]
     if names[:1] == ["h"]:  # 7h 25m
@@ -145,10 +144,6 @@ def compound(text: str) -> Measure | Quantity | None:
     if not any(part.value for part in behind):
         return replace(first, written=parts[0][0])
     return Measure(tuple(quantities))
-
-
-def _in_digits(word: re.Match) -> str:
-    return str(number(word[0].lower()) or word[0])
 
 
 def clock(text: str) -> Clock | None:

@@ -48,8 +48,10 @@ AMOUNTS = {
 }  # units that are numbers too: no coins, no points
 _UNIT_WORDS = ("unit", "units")
 _FILLER = frozenset(["us", "of", "the", "a", "an", "in", *_UNIT_WORDS])
-_POWERS_BEHIND = {"squared": "^2", "cubed": "^3"}
-_POWERS_BEFORE = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
+_POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2, "cubed": 3}
+_POWER_IN_WORDS = re.compile(
+    r"(?i)(?<![a-z])(square|sq|cubic|cu)\.? ([a-z]+)|(?<![a-z])([a-z]+) (squared|cubed)(?![a-z])"
+)
 
 
 def unit(text: str) -> str | None:
@@ -66,9 +68,18 @@ def unit(text: str) -> str | None:
         return f"mod {residue[1]}"
     is_marked = r"\text" in text
     text = re.sub(r"\^\s*\{(-?\d)\}", r"^\1", text)  # \text{g cm^{-3}}
-    text = without_text(text).strip(" .")
+    text = _POWER_IN_WORDS.sub(_with_power, without_text(text).strip(" ."))
     tokens = _tokens(text)
     return None if tokens is None or len(tokens) > 8 else _name_of_tokens(tokens, is_marked)
+
+
+def _with_power(match: re.Match) -> str:
+    """`feet^2` of "square feet" and "feet squared", where feet are a unit."""
+    before, name_behind, name, behind = match.groups()
+    if before:
+        return f"{name_behind}^{_POWERS[before.lower()]}"
+    is_unit = name in _UNIT_WORDS or NAMES.get(name.lower()) in KINDS
+    return f"{name}^{_POWERS[behind.lower()]}" if is_unit else match[0]
 
 
 def _tokens(text: str) -> list[tuple[str, str | None]] | None:
@@ -92,34 +103,19 @@ def _name_of_tokens(tokens: list[tuple[str, str | None]], is_marked: bool) -> st
     """The name of a unit; None where a word changes the number, or may be no word at all."""
     lows = ["", *(word.lower() for word, _ in tokens), ""]
     names: list[str] = []
-    power = None
     for at, (word, exponent) in enumerate(tokens, start=1):
         low = lows[at]
         if _changes_number(low, lows[at + 1], not names):
             return None
-        if low in _POWERS_BEHIND:
-            is_behind_unit = bool(names) and is_known_unit(names[-1])
-            if lows[at - 1] not in _UNIT_WORDS and not is_behind_unit:
-                return None
-            if names:
-                names[-1] += _POWERS_BEHIND[low]
-            continue
-        if low in _POWERS_BEFORE:
-            if at == len(tokens):
-                return None
-            power = _POWERS_BEFORE[low]
-            continue
         name = _name_of_word(word, is_marked, not names)
         if name is None:
             return None
-        if _is_skipped(low, name, exponent or power, len(tokens)):
+        if _is_skipped(low, name, exponent, len(tokens)):
             continue
         if exponent and exponent[0] == "-" and names:  # m s^{-1}
             names.append("/")
             exponent = exponent[1:].replace("1", "")
-        power = exponent or power
-        names.append(f"{name}^{power}" if power else name)
-        power = None
+        names.append(f"{name}^{exponent}" if exponent else name)
     return " ".join(names).replace("deg deg", "deg")
 
 
