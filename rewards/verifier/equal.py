@@ -46,6 +46,7 @@ _OTHER_NUMBER = "not equal to the gold, as whole numbers"  # no second reading c
 _WITHOUT_WORDS = ("equal, as whole numbers", "spelled like the gold")
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
+_TOWER = re.compile(r"\d\s*\^\s*\{?\s*\d+\s*\^|\^\{[^{}]*\^\{[^{}]*\^")  # 9^{9^9}
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _INTEGER_AS_MATHS = re.compile(r"(-?\d{1,18})|\$(-?\d{1,18})\$", re.ASCII)
 _YES_OR_NO = re.compile(
@@ -269,27 +270,11 @@ def _too_large(text: str) -> str | None:
     if any(len(digits) > 4 for digits in exponents):
         return f"an exponent above {_MAX_EXPONENT}"
     product = prod(int(digits) for digits in exponents if len(digits) > 2)
-    if product > _MAX_EXPONENT**2 or _has_tower(spelled):
+    if product > _MAX_EXPONENT**2 or _TOWER.search(spelled):
         return "a tower of powers"
     if _LARGE_FACTORIAL.search(spelled):
         return "a factorial of a large number"
     return None
-
-
-def _has_tower(text: str) -> bool:
-    r"""Whether a number is raised to a power of numbers, `9^{9^9}`, or exponents are nested more
-    than two deep."""
-    if re.search(r"\d\s*\^\s*\{?\s*\d+\s*\^", text):
-        return True
-    opened: list[bool] = []
-    for brace in re.finditer(r"(\^\s*)?\{|\}", text):
-        if brace.group() != "}":
-            opened.append(brace[1] is not None)
-        elif opened:
-            opened.pop()
-        if sum(opened) > 2:
-            return True
-    return False
 
 
 def _letters(text: str) -> set[str]:

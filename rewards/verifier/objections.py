@@ -188,7 +188,7 @@ def _number_stands_in(typed: Quantity, answer_form: str, gold_form: str, questio
     """Whether `question` has the number of the answer in another form than the gold's."""
     for match in _NUMBER_IN_QUESTION.finditer(plain(question)):
         number = value(match.group())
-        if not isinstance(number, Quantity) or abs(_share(number)) != abs(_share(typed)):
+        if not isinstance(number, Quantity) or abs(number.value) != abs(typed.value):
             continue
         number_form = form(number, "")
         if answer_form == gold_form:  # 6/8 for 3/4
@@ -200,10 +200,6 @@ def _number_stands_in(typed: Quantity, answer_form: str, gold_form: str, questio
         if is_copy:
             return True
     return False
-
-
-def _share(quantity: Quantity) -> Fraction:
-    return quantity.value / 100 if quantity.percent else quantity.value
 
 
 def _numerals(quantity: Quantity) -> list[str]:

@@ -13,9 +13,6 @@ from rewards.verifier.value_types import Expr, InBase, Quantity, Words
 UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
 _DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")
 _GREEK = re.compile(r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma)(?![a-zA-Z])")
-_DAYS = re.compile(
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:septem|octo|novem|decem)ber|january|february|august"
-)
 _ASKS_FOR_A_SHARE = re.compile(
     r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b"
 )
@@ -206,8 +203,6 @@ def words(gold: Words | Expr, answer: Words | Expr, context: Context) -> bool:
         added = {word.removesuffix("s") for word in long.removeprefix(short).split()}
         in_question = {word.removesuffix("s") for word in re.findall(r"\w+", context.question)}
         return added - {"angled"} <= in_question - {"or", "and", "nor", "not"}
-    if len(written) > 2 and expected.startswith(written) and _DAYS.fullmatch(expected):  # Fri
-        return True
     return bool(expected) and expected.removesuffix("s") == written.removesuffix("s")
 
 
