@@ -49,11 +49,8 @@ _MAX_EXPONENT = 9999
 _TOWER = re.compile(r"\d\s*\^\s*\{?\s*\d+\s*\^|\^\{[^{}]*\^\{[^{}]*\^")  # 9^{9^9}
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _INTEGER_AS_MATHS = re.compile(r"(-?\d{1,18})|\$(-?\d{1,18})\$", re.ASCII)
-_YES_OR_NO = re.compile(
-    r"(?i)(yes|no)[,.;:]? (?:it|they|he|she|we|you|there|this|that) "
-    r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can)"
-    r" ?not)"
-    r"|(?:is|are|was|were|do|does|did|has|have|can|will|would))\.?"
+_AFFIRMED = re.compile(  # "No, it is."
+    r"(?i)\s*no\W+\w+ (?:is|are|was|were|do|does|did|has|have|can|will|would)\W*"
 )
 # "No, 91 is not prime"
 _NOT = re.compile(r"(?i)^(\W*(?:text\{)?no[,.;:] [^?]*?)(?: not\b|n['’]t\b)")
@@ -187,10 +184,6 @@ def _by_spelling(gold: str, answer: str) -> Judgement | None:
     numbers = [_written_number(gold), _written_number(answer)]
     if None not in numbers and numbers[0] != numbers[1]:
         return False, "not equal to the gold, as numbers"
-    clause = _YES_OR_NO.fullmatch(trimmed(plain(answer)))
-    if clause and trimmed(plain(gold)).casefold() == clause[1].lower():
-        is_negated = clause[2] is not None  # "no, they can't" is no denial
-        return is_negated == (clause[1].lower() == "no"), "the first word"
     return None
 
 
@@ -228,7 +221,8 @@ def _by_first_word(expected: Value, answer: str) -> Judgement | None:
     word = opening[1].lower()
     opposite = "no" if word == "yes" else "yes"
     contradicts = re.search(rf"(?i)\b{opposite}\b", answer)
-    return expected.text == word and not contradicts, "the first word"
+    is_right = expected.text == word and not contradicts and not _AFFIRMED.fullmatch(answer)
+    return is_right, "the first word"
 
 
 def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:

@@ -112,8 +112,6 @@ FACTORED = REQUESTS["a product"]
 SIMPLIFIED = REQUESTS["the simplest root"]
 EXPANDED = REQUESTS["a sum"]
 ORDER = REQUESTS["an order"]
-VALUE = REQUESTS["a value"]
-BEFORE = REQUESTS["a time before"]
 INTERVAL = REQUESTS["interval notation"]
 
 

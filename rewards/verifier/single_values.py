@@ -7,7 +7,7 @@ from rewards.verifier.context import Context
 from rewards.verifier.notation import key, plain
 from rewards.verifier.numerals import SCALES, base_named
 from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
-from rewards.verifier.units import AMOUNTS, asks_for_another_unit
+from rewards.verifier.units import AMOUNTS
 from rewards.verifier.value_types import Expr, InBase, Quantity, Words
 
 UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
@@ -18,7 +18,6 @@ _ASKS_FOR_A_SHARE = re.compile(
 )
 _ASKS_FOR_A_SIZE = re.compile(r"\b(?:size|dimensions?)\b")  # of a matrix, or a rectangle
 _ASKS_FOR_PRIMES = re.compile(r"prime factor|factor[^.?]* primes?\b")
-_CENTS = {"$": 100, "¢": 1}
 
 
 def quantities(gold: Quantity, answer: Quantity, context: Context) -> bool:
@@ -36,30 +35,11 @@ def quantities(gold: Quantity, answer: Quantity, context: Context) -> bool:
 def _by_unit(gold: Quantity, answer: Quantity, question: str) -> bool | None:
     """The verdict on two different units; None where the units agree."""
     units = (gold.unit, answer.unit)
-    if (
-        set(units) == _CENTS.keys()
-        and question
-        and not asks_for_another_unit(answer.unit, question)
-    ):
-        return gold.value * _CENTS[gold.unit] == answer.value * _CENTS[answer.unit]
-    is_same = _is_same_unit(*units) or "ordinal" in units
+    is_same = gold.unit == answer.unit or "ordinal" in units
     has_two_units = gold.unit and answer.unit and units != ("£", "lb")  # "5 pounds"
-    residue = re.fullmatch(r"mod (\d+)", answer.unit)
-    if residue:
-        asks_for_it = re.search(rf"(?:by|mod|modulo) \$?{residue[1]}\b", question) is not None
-        return (is_same or asks_for_it) and gold.value == answer.value
     if not is_same and (has_two_units or "mod" in (gold.unit[:3], answer.unit[:3])):
         return False
     return None
-
-
-def _is_same_unit(gold: str, answer: str) -> bool:
-    """Whether two units are the same; "square units" are any squares."""
-    if gold == answer:
-        return True
-    unnamed = re.sub(r"^\w+", "unit", gold)
-    is_same_power = unnamed == re.sub(r"^\w+", "unit", answer) and "^" in unnamed
-    return is_same_power and unnamed in (gold, answer)
 
 
 def _by_part_or_scale(gold: Quantity, answer: Quantity, question: str) -> bool | None:

@@ -191,12 +191,6 @@ def is_known_unit(name: str) -> bool:
     return name.split("^")[0].split(" ")[0] in KINDS
 
 
-def asks_for_another_unit(name: str, question: str) -> bool:
-    """Whether `question` asks for a number of another unit of the same kind: minutes, and `name` is
-    hours."""
-    return _is_asked_for(name, question) is False
-
-
 def _is_asked_for(name: str, question: str) -> bool | None:
     """Whether `question` asks for a number of this unit; None where it asks for none of its
     kind."""
