@@ -103,11 +103,6 @@ def tuples(gold: Tuple, answer: Tuple, context: Context) -> bool:
     return ordered(gold.items, answer.items, context)
 
 
-def unions(gold: Union, answer: Union, context: Context) -> bool:
-    """Unions have the same parts in any order."""
-    return unordered(gold.items, answer.items, context)
-
-
 def intervals(gold: Interval, answer: Interval, context: Context) -> bool:
     """Intervals have the same brackets and ends."""
     if (gold.left_open, gold.right_open) != (answer.left_open, answer.right_open):
@@ -179,10 +174,10 @@ def _named_values(named: List) -> list[Value]:
     return [value(item.sides[-1]) for item in named.items]
 
 
-def lists(gold: List | Set, answer: List | Set, context: Context) -> bool:
+def lists(gold: List | Set | Union, answer: List | Set | Union, context: Context) -> bool:
     """Lists and sets are equal in any order, but a list that says which value is whose keeps it,
     and one whose order or whose parts the question names."""
-    if isinstance(gold, Set):
+    if isinstance(gold, Set | Union):
         return unordered(gold.items, answer.items, context)
     names = _names(gold)
     if not names and ORDER.is_in(context.question):
@@ -240,9 +235,12 @@ RULES = [
     Rule("as matrices", [(Matrix, Matrix)], matrices),
     Rule("as columns", _both_ways(Matrix, Tuple, Interval), columns),
     Rule("as named values", _both_ways(List, Tuple, Interval, Matrix), named_values),
-    Rule("as lists or sets", [(List, List), (Set, Set), *_both_ways(List, Set)], lists),
+    Rule(
+        "as lists, sets or unions",
+        [(List, List), (Set, Set), (Union, Union), *_both_ways(List, Set)],
+        lists,
+    ),
     Rule("as a set of one", _both_ways(Set, Quantity, Expr, Words, InBase), only_element),
-    Rule("as unions", [(Union, Union)], unions),
     Rule("as relations", [(Relation, Relation)], relations.relations),
     Rule(
         "as the value of the gold's relation",

@@ -116,8 +116,6 @@ def _spoken(text: str) -> Fraction | None:
     if words[0] in ("negative", "minus"):
         amount = number(" ".join(words[1:]))
         return None if amount is None else -amount
-    if len(words) == 3 and words[:2] == ["half", "a"] and words[2] in SCALES:
-        return Fraction(SCALES[words[2]], 2)
     if words[-1] in PARTS:
         return _spoken_fraction(words)
     return _spoken_integer(words)

@@ -1,11 +1,9 @@
 """Worker processes for the algebra, which are ended and replaced when they take too long.
 
 The limits are of processor time, so that a busy machine makes no answer false. A hang may hold the
-interpreter lock, and then no signal handler and no other thread can run: the kernel ends such a
-worker, by a timer of the worker's own. The workers start with the first answer that needs algebra,
-or earlier by `Pool.start`; starting does not count as judging. A worker is an interpreter of its
-own, so it neither runs the trainer's main module again nor inherits its CUDA state. It reads a JSON
-request per line, writes a JSON reply per line, and ends with its parent.
+interpreter lock, so that no signal handler runs: the kernel ends such a worker, by a timer of the
+worker's own. A worker is an interpreter of its own, so it does not inherit the trainer's CUDA
+state. It reads a JSON request per line, writes a JSON reply per line, and ends with its parent.
 """
 
 import atexit
