@@ -28,7 +28,8 @@ def times(
             return False
         if _may_be_either_half(expected):
             return (written - expected) % _HALF_DAY == 0
-    if gold_half and not answer_half and _may_be_either_half(written):
+    is_half_open = isinstance(answer, Quantity) or _may_be_either_half(written)
+    if gold_half and not answer_half and is_half_open:
         return False
     return expected == written
 

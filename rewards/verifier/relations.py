@@ -6,7 +6,7 @@ import re
 from rewards.verifier.context import Context, Unreadable
 from rewards.verifier.notation import key, plain
 from rewards.verifier.single_values import UNREAD, same_texts, variables
-from rewards.verifier.value import is_left_side, is_name, value
+from rewards.verifier.value import is_left_side, is_name, is_variable, value
 from rewards.verifier.value_types import (
     Expr,
     Quantity,
@@ -21,6 +21,7 @@ _APPROX = r"\approx"
 
 def relations(gold: Relation, answer: Relation, context: Context) -> bool:
     """`x = …` is equal by its value, other relations by algebra: `y = 2x + 1` and `y - 2x = 1`."""
+    answer = _turned(answer)
     gold_name = gold.sides[0]
     answer_name = answer.sides[0]
     are_equations = set(gold.signs) == {"="} and set(answer.signs) == {"="}
@@ -80,6 +81,7 @@ def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
 def _value_meant(relation: Relation, context: Context, is_rounded: bool = False) -> Value | None:
     r"""The one value that `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in, the rounded one
     with `is_rounded`; None if its sides disagree."""
+    relation = _turned(relation)
     signs = list(relation.signs)
     sides = list(relation.sides)
     if signs == [_APPROX] and not sides[0]:
@@ -99,6 +101,15 @@ def _value_meant(relation: Relation, context: Context, is_rounded: bool = False)
     if all(_agree(sides[-1], side, context) for side in sides[:-1]):
         return value(sides[-1])
     return None
+
+
+def _turned(relation: Relation) -> Relation:
+    """`5 = x` as `x = 5`."""
+    first = relation.sides[0]
+    last = relation.sides[-1]
+    if relation.signs == ("=",) and is_variable(last) and not is_variable(first):
+        return Relation(("=",), (last, first))
+    return relation
 
 
 def _rounds(exact: str, decimal: str, context: Context) -> bool:

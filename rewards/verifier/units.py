@@ -136,6 +136,8 @@ def _name_of_word(word: str, is_marked: bool, is_first: bool) -> str | None:
     if word.startswith("^"):
         return "deg" + word.removeprefix(r"^\circ").strip().upper()
     low = word.lower()
+    if low in _POWERS:  # "5 squared"
+        return None
     name = NAMES.get(word) or NAMES.get(low) or RATES.get(low)
     if name is None and not _may_be_a_word(low, is_marked):
         return None
