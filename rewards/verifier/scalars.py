@@ -1,6 +1,7 @@
 r"""Texts of one value: a time, a ratio, a number with its unit, words, an expression."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 from rewards.verifier.notation import without_text
@@ -125,8 +126,8 @@ def _unit_after(text: str, is_money: bool) -> str | None:
     return None if is_glued and (is_letter or not is_known_unit(name)) else name
 
 
-def compound(text: str) -> Measure | None:
-    """`6 ft 2 in`."""
+def compound(text: str) -> Measure | Quantity | None:
+    """`6 ft 2 in`; one number of "29 dollars and 0 cents"."""
     text = re.sub(r"\\text\{\s*(?:and\s*)?\}|\\text\{ and \}", " ", text)
     parts = _MEASURE.findall(text)
     names = [unit(name) for _, name in parts]
@@ -139,6 +140,9 @@ def compound(text: str) -> Measure | None:
     ):
         return None
     quantities = [Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)]
+    first, *behind = quantities
+    if not any(part.value for part in behind):
+        return replace(first, written=parts[0][0])
     return Measure(tuple(quantities))
 
 
