@@ -29,6 +29,8 @@ from rewards.verifier.value_types import Expr, Quantity, Ratio, Words
 _ARTICLES = frozenset(["a", "an", "the", "one"])
 _RATES = frozenset(["a", "an", "per", "each", "every"])  # behind a value
 _COPULA = re.compile(r"(?:입니다|이에요|예요|이다|です|である|だ)[.。]?$")
+_APPROXIMATION = re.compile(r"\s*\((?:≈|\\approx|approx\.|approximately|about)[^()]*\d[^()]*\)\W*$")
+_SCALED_UNITS = frozenset(["square", "cubic", "sq", "cu"])
 _UNFINISHED = frozenset(["is", "are", "was", "were", "be", "equals", "the", "a", "an"])
 _TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _LONGEST = 300  # characters of an answer that is read again
@@ -72,7 +74,8 @@ class Piece(NamedTuple):
 
 def answer_in(gold: str, answer: str, question: Question, is_lenient: bool) -> str | None:
     """Return `12 kg` for "It is 12 kg.", or None where a word is not accounted for."""
-    text = _conclusion(without_text(answer).replace("**", "").strip(), is_lenient)
+    text = without_text(answer).replace("**", "").strip()
+    text = _conclusion(_APPROXIMATION.sub("", text), is_lenient)
     if text is None or ".." in text or "…" in text:  # an ellipsis: more follows
         return None
     expected = value(gold)
@@ -125,7 +128,7 @@ def _kind(word: str, kind_before: str, question: Question, is_lenient: bool) -> 
     if kind_before in ("value", "joint"):
         if lower in JOINING:
             return "joint"
-        if is_known_unit(unit(f" {word}") or ""):
+        if lower in _SCALED_UNITS or is_known_unit(unit(f" {word}") or ""):
             return "value"
     if not is_word(word):
         return "value"
@@ -141,6 +144,8 @@ def _kind_of_noun(word: str, kind_before: str, question: Question, is_lenient: b
         return "noun"
     if kind_before == "value" and not question.text and unit(f" {word}"):
         return "value"  # nobody can tell which noun it should be
+    if is_known_unit(unit(f" {word}") or ""):
+        return None  # "an hour and a half"
     return "asked" if is_lenient and question.asks_with(word) else None
 
 
@@ -194,6 +199,12 @@ def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:
         return None
     if not question.counts_by_scale_of(words_of(answer)) and not is_known_unit(typed.unit):
         return typed.unit
+    if question.is_foreign and is_known_unit(typed.unit):
+        base = re.split(r"[ ^]", typed.unit)[0]
+        return typed.unit if question.names_another_unit(base) else None
+    divisor = typed.unit.partition("/")[2].split("^")[0].strip()
+    if divisor and "/" not in gold and not question.asks_for_rate(divisor):
+        return f"per {divisor}"
     gold_words = {word.lower() for word in words_of(gold)}
     for word in words_of(typed.unit):
         lower = word.lower()

@@ -7,6 +7,8 @@ from functools import cached_property
 
 from rewards.verifier.numerals import SCALES, is_number_word
 from rewards.verifier.tables import sections
+from rewards.verifier.units import KINDS, NAMES
+from rewards.verifier.units import unit as unit_name
 
 _WORDS = {name: frozenset(text.split()) for name, text in sections("words.txt").items()}
 ANNOUNCING = _WORDS["announcing"]
@@ -90,6 +92,8 @@ class Question:
     def counts(self, word: str) -> bool:
         """Whether the question counts what `word` names. One that does not say what it counts
         ("How many are left?") counts whatever it speaks of."""
+        if self._asks_for_share:
+            return False
         if self._counted_stems:
             is_bound = word.lower() in NEVER and word.lower() not in _COMPARED
             return stem(word) in self._counted_stems and not is_bound
@@ -100,15 +104,35 @@ class Question:
         is_harmless = word.lower() not in NEVER and not self.is_foreign
         return is_harmless and stem(word) in self._asking_stems
 
+    def names_another_unit(self, name: str) -> bool:
+        """Whether the text has units of the dimension of `name`, and this one is not among them."""
+        text = self.text.lower()
+        named = set()
+        for word, unit in NAMES.items():
+            is_no_letter = len(word) > 1 or not word.isascii()
+            if is_no_letter and KINDS[unit] == KINDS.get(name) and word.lower() in text:
+                named.add(unit)
+        return bool(named) and name not in named
+
+    @cached_property
+    def _asks_for_share(self) -> bool:
+        """Whether the question asks for a part of something, which is no count of it."""
+        share = r"(?i)\b(?:what|which) (?:percent|fraction|share|proportion|ratio|probability)\b"
+        return re.search(share, self._asking) is not None and not self._counted_stems
+
     @property
     def asks_which(self) -> bool:
         """Whether the question asks for one of a row: "On which day?"."""
         return re.search(r"(?i)\b(?:which|what|position|place)\b", self._asking) is not None
 
     def asks_for_rate(self, unit: str) -> bool:
-        """Whether the question asks for an amount per `unit`, as in "each week"."""
-        rate = rf"(?i)\b(?:per|each|every|an?) {re.escape(unit)}\b"
-        return re.search(rate, self._asking) is not None
+        """Whether the question asks for an amount per `unit`, as in "each week", or for a speed."""
+        if re.search(r"(?i)\b(?:speed|fast|rate|velocity|pace|density|slope)", self._asking):
+            return True
+        divisors = re.findall(r"(?i)(?:\b(?:per|each|every|an?)\s+|/\s*)([a-z]+)", self._asking)
+        return unit in divisors or unit_name(f" {unit}") in map(
+            unit_name, map(" {}".format, divisors)
+        )
 
     def is_answered_by(self, words: list[str]) -> bool:
         """Whether a sentence of these words has every word that makes the question narrower: "left"

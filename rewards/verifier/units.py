@@ -25,7 +25,7 @@ RATES = dict(rows("rates.tsv"))
 CHANGES = dict(rows("changes.tsv"))
 _EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
 _TOKEN = re.compile(
-    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元圆円Ω个個개명名人本枚匹只隻台冊つ마리권장자루송이]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
+    r"\s*(?:((?:[^\W\d_]|['$£€¥₹¢₩₽₪₱₫₦₺])+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
