@@ -123,7 +123,7 @@ def _kind(word: str, kind_before: str, question: Question, is_lenient: bool) -> 
     lower = word.lower()
     if kind_before == "rate":
         return "announcing" if question.asks_for_rate(word) else None
-    if kind_before in ("value", "noun", "asked") and lower in _RATES:
+    if kind_before in ("value", "noun") and lower in _RATES:
         return "rate"
     if kind_before in ("value", "joint"):
         if lower in JOINING:
