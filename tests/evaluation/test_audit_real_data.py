@@ -1,5 +1,5 @@
-"""No cheat beats an honest answer on any problem of GSM8K's test set and MATH-500, with the rewards
-of any recipe."""
+"""No cheat beats an honest answer on any problem of GSM8K and MATH, with the rewards of any shipped
+recipe: of their test problems in CI, of their training problems in `make test-slow`."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,8 @@ from schema.recipe import load_recipe
 from tests.support import SHIPPED
 
 REAL_DATA = os.environ.get("REAL_DATA", "")
-BENCHMARKS = ("gsm8k", "math-500")
+TEST_SETS = [("gsm8k", "test"), ("math-500", "test")]
+TRAINING_SETS = [("gsm8k", "train"), ("math", "train")]
 # They are the same for every problem and take two thirds of an audit's time; test_audit.py scores
 # them on a sample.
 LONG = {"brackets without end", "100,000 characters", "100,000 digits"}
@@ -31,19 +32,27 @@ def _rewards_and_prompts() -> dict[str, str]:
 RECIPES = _rewards_and_prompts()
 
 
-@pytest.mark.train
 @pytest.mark.skipif(
-    not REAL_DATA, reason="REAL_DATA names no folder with gsm8k-test.parquet and math-500.parquet"
+    not REAL_DATA, reason="MATH_DATA_DIR names no folder with gsm8k-*.parquet and math-*.parquet"
+)
+@pytest.mark.parametrize(
+    ("sets", "number_of_problems"),
+    [
+        pytest.param(TEST_SETS, 1819, marks=pytest.mark.train, id="test"),
+        pytest.param(TRAINING_SETS, 14_900, marks=pytest.mark.slow, id="train"),
+    ],
 )
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_cheat_beats_honesty_on_real_problems(name, monkeypatch):
+def test_no_cheat_beats_honesty_on_real_problems(name, sets, number_of_problems, monkeypatch):
     cheats = {cheat: respond for cheat, respond in audit.CHEATS.items() if cheat not in LONG}
     monkeypatch.setattr(audit, "CHEATS", cheats)
     recipe = load_recipe(RECIPES[name], check=())
-    rows = [row for benchmark in BENCHMARKS for row in load(benchmark, "test", {}, REAL_DATA)[0]]
-    assert len(rows) > 1800
+    rows = []
+    for data_set, split in sets:
+        rows += load(data_set, split, {}, REAL_DATA)[0]
+    assert len(rows) >= number_of_problems
     gradable, ungraded = audit.by_gradability(rows, recipe)
-    assert ungraded == []
+    assert [row["problem"] for row, _ in ungraded] == []
     table = audit.score_responses(
         audit.with_wrong_answers(gradable), gradable, recipe, audit.bound_rewards(recipe)
     )
