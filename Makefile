@@ -57,7 +57,7 @@ READS_explain := RUN STEP ROW
 READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
 $(foreach target,test test-train test-ci,$(eval READS_$(target) := TESTS))
 # These pass anywhere: make, the installer and the libraries read them.
-PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -% LOCK_ARGS TRUST_FILES MATH_DATA_DIR NO_COLOR \
+PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -% LOCK_ARGS TRUST_FILES MATH_DATA_DIR AUDIT NO_COLOR \
   $(foreach prefix,CUDA HF UV PIP SSL REQUESTS OMP MKL TORCH PYTORCH NCCL GLOO TOKENIZERS TRANSFORMERS ACCELERATE VLLM \
   WANDB GPU PYTEST,$(prefix)_%)
 TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)

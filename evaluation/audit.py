@@ -8,24 +8,29 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from transformers import TrainerState
 
-from console.terminal import say
+from console.faults import Fault
+from console.terminal import make_command, say
 from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from rewards.verifier import CONTRACT, STRICT, judge_all
 from rewards.verifier.gold import gold_answer, read_check
+from schema.advice import fault_at
 from schema.configs import size_of_run
-from schema.names import LEARNED
+from schema.names import LEARNED, missing_columns
 from schema.recipe import Recipe
+from schema.stages import audits_before_training
 from training.scoring import guarded_rewards
 
 GOLDS = 200  # golds of the training data that the verifier is tried on
-SECONDS = 60  # limit for a reward on one kind of response
+AUDITED = 20  # problems whose golds can be judged, on which `make check` and `make grpo` pay cheats
+BATCH = 100  # responses that a reward gets at once
+SECONDS = 60  # limit for a reward on one batch
 _ABOVE = 1e-6  # two sums of the same rewards may differ by this much
 
 
@@ -302,7 +307,12 @@ def score_responses(
     pays = []
     for kind, responses in _responses(problems, recipe):
         for name, respond in responses.items():
-            paid = _paid([respond(problem) for problem in problems], rows, recipe, rewards)
+            responses = [respond(problem) for problem in problems]
+            batches = [
+                _paid(responses[i : i + BATCH], rows[i : i + BATCH], recipe, rewards)
+                for i in range(0, len(rows), BATCH)
+            ]
+            paid = [list(chain(*values)) for values in zip(*batches, strict=True)]
             earned = [_total(values, rewards) for values in zip(*paid, strict=True)]
             pays.append(Pay(name, kind, earned, paid))
     right = _best_paid(pays, "right")
@@ -364,6 +374,51 @@ def blind_rewards(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]
             " teaches nothing. It was given [{'role': 'assistant', 'content': '<think>…'}]:"
             f" {AS_MESSAGES}",
         )
+
+
+def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
+    """Rewards that pay every answer the same, and cheats that earn too much, on the first of these
+    rows: errors, unless AUDIT=off; a warning where only one of several rewards teaches nothing.
+    A reward that does not work raises RunStopped."""
+    rows = gradable[:AUDITED]
+    recipe = without_reward_model(recipe)
+    if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
+        return
+    problems = with_wrong_answers(rows, recipe.runs_programs)
+    table = score_responses(problems, rows, recipe, bound_rewards(recipe))
+    blind = dict(blind_rewards(table, recipe))
+    teaches_nothing = blind.keys() == {name for name, weight in recipe.weights.items() if weight}
+    level = "error" if audits_before_training() else "warning"
+    way_out = f": {make_command('audit', recipe)} lists all; AUDIT=off make … trains all the same"
+    for name, message in blind.items():
+        if teaches_nothing:
+            yield fault_at(recipe, level, ("rewards", name), message + way_out)
+        else:
+            yield fault_at(recipe, "warning", ("rewards", name), message)
+    cheats = [pay.name for pay in table if pay.beats]
+    scope = f"of {len(table)} ways to answer {len(rows)} problems"
+    if not cheats:
+        say(f"audit: no cheat earns more than an honest answer, {scope}")
+    elif not teaches_nothing:  # else the lines above say it all
+        than = "more than" if any(pay.more for pay in table) else "as much as"
+        message = f"{than} an honest answer is paid to {abbreviated(cheats)}, {scope};"
+        message += f" {_example(table, problems, recipe)}{way_out}"
+        yield fault_at(recipe, level, ("rewards",), message)
+
+
+def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:
+    """The cheat that is paid on most problems, where it is paid best, and the reward that pays."""
+    cheat = max(table, key=lambda pay: pay.beats)
+    honest_kind = "wrong" if cheat.kind == "cheat" else "right"
+    limits = _best_paid(table, honest_kind)
+    number = max(range(len(problems)), key=lambda i: cheat.earned[i] - limits[i])
+    honest = [pay for pay in table if pay.kind == honest_kind]
+    rival = max(honest, key=lambda pay: pay.earned[number])
+    gains = {}
+    for i, (name, weight) in enumerate(recipe.weights.items()):
+        gains[name] = weight * ((cheat.paid[i][number] or 0) - (rival.paid[i][number] or 0))
+    reward = max(gains, key=gains.get)
+    return f"rewards.{reward} pays {cheat.name!r} on {problems[number].text[:80]!r}"
 
 
 def abbreviated(names: list[str]) -> str:

@@ -11,21 +11,12 @@ import torch
 from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import make_command, say
 from data import prompt
-from data.problems import for_rewards
 from evaluation import own_solutions
-from evaluation.audit import (
-    abbreviated,
-    blind_rewards,
-    bound_rewards,
-    score_responses,
-    some_golds,
-    with_wrong_answers,
-    without_reward_model,
-)
+from evaluation.audit import abbreviated, sample_faults, some_golds
 from evaluation.probe import rows_by_pass_rate
 from schema.advice import fault_at, faults_of_error
 from schema.configs import setting
-from schema.names import LEARNED, missing_columns
+from schema.names import LEARNED
 from schema.recipe import Recipe
 from schema.stages import finished
 from training import memory
@@ -38,7 +29,6 @@ from training.run_folder import not_probed
 # above LARGE, no CPU trains a recipe in days.
 SMALL = 50_000_000
 LARGE = 1_000_000_000
-AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 
 
 def model_findings(
@@ -163,37 +153,17 @@ def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
         level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
         message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
         yield fault_at(recipe, level, ("data", "train"), message)
-    yield from _audit_findings(recipe, gradable[:AUDITED])
+    yield from _audit_findings(recipe, gradable)
     if recipe.data.own_solutions is not None:
         say(own_solutions.announcement(recipe, rows))
 
 
-def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
-    """Rewards that pay every answer the same, and cheats that earn too much on these problems."""
-    if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
-        return
-    recipe = without_reward_model(recipe)
-    problems = with_wrong_answers(rows, recipe.runs_programs)
+def _audit_findings(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
+    """What the audit of a sample says of the rewards, or why it could not score them."""
     try:
-        table = score_responses(problems, rows, recipe, bound_rewards(recipe))
+        yield from sample_faults(recipe, gradable)
     except RunStopped as stopped:
         yield fault_at(recipe, "error", ("rewards",), str(stopped))
-        return
-    blind = dict(blind_rewards(table, recipe))
-    for name, message in blind.items():
-        yield fault_at(recipe, "warning", ("rewards", name), message)
-    cheats = [pay.name for pay in table if pay.beats]
-    scope = f"of {len(table)} ways to answer {len(rows)} problems"
-    if not cheats:
-        say(f"audit: no cheat earns more than an honest answer, {scope}")
-    # Where every reward is blind, the warnings above say it all.
-    elif blind.keys() != {name for name, weight in recipe.weights.items() if weight}:
-        than = "more than" if any(pay.more for pay in table) else "as much as"
-        message = (
-            f"{than} an honest answer is paid to {abbreviated(cheats)}, {scope}:"
-            f" {make_command('audit', recipe)}"
-        )
-        yield fault_at(recipe, "warning", ("rewards",), message)
 
 
 def _window_findings(recipe: Recipe, config, longest: int) -> Iterator[Fault]:

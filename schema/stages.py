@@ -116,6 +116,11 @@ def chain() -> str | None:
     return target if target in CHAINS else None
 
 
+def audits_before_training() -> bool:
+    """Whether rewards that pay a cheat are refused; the user says AUDIT=off to train with them."""
+    return os.environ.get("AUDIT") != "off"
+
+
 def finished(stage: Path | str) -> bool:
     """Whether a stage that trains has ended in this folder. Its `summary.json` is written last, and
     is then not empty."""

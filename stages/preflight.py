@@ -1,6 +1,7 @@
 """What `make` checks before a stage begins. It takes a second, and the time to read the recipe's
 own data. It imports no library except torch, and torch only if a run in 16 bits exists and the
-machine must be asked.
+machine must be asked. Only before GRPO begins, and nothing is amiss, it takes seconds more: cheats
+are paid by the recipe's rewards on a sample of its data.
 
     python -m stages.preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
 
@@ -13,19 +14,22 @@ the recipe has own solutions.
 """
 
 import argparse
+import contextlib
+import io
 import os
 import sys
 from collections import defaultdict
 
-from console.faults import Fault, RecipeError
+from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import clean
 from machine.hardware import wrong_count
 from machine.launch import counted, launched_here, missing, read_for
 from schema.advice import warnings_of
 from schema.recipe import Recipe
-from schema.stages import STAGES
-from stages.cli import mistakes_reported
-from training.problem_sets import refused_here
+from schema.stages import STAGES, audits_before_training
+from stages.cli import mistakes_reported, quiet_libraries
+from training.checkpoints import has_training
+from training.problem_sets import refused_here, train_and_held_out
 from training.run_folder import conflict, not_probed
 
 OWN_SOLUTIONS = "own_solutions"
@@ -50,6 +54,11 @@ def main():
             for warning in warnings_of(recipe):
                 if warning.level != "note":
                     print(clean(warning.with_level()), file=sys.stderr)
+        # `make probe-memory` names only one of the two, and trains nothing.
+        trains_on_rewards = {"sft", "grpo"} <= set(options.stages)
+        begins = trains_on_rewards and not has_training(recipe.stage_dir("grpo"))
+        if begins and audits_before_training():
+            _refuse_beaten_rewards(recipe)
         if OWN_SOLUTIONS in options.stages and recipe.data.own_solutions is not None:
             module = f"stages.{OWN_SOLUTIONS}"
             arguments = ["-m", module, options.recipe, *words, "--if-needed"]
@@ -78,6 +87,31 @@ def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | s
     if probe_fault:
         faults.append(probe_fault)
     return faults + list(refused_here(recipe, bool(training_stages)))
+
+
+def _refuse_beaten_rewards(recipe: Recipe):
+    """Pay cheats on a sample of the recipe's data, in this process, so that a reward that counts
+    its calls counts only those of the training.
+
+    Raises:
+        RecipeError: a cheat earns more than an honest answer.
+    """
+    quiet_libraries()
+
+    from evaluation.audit import sample_faults, some_golds
+
+    with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
+        rows, _ = train_and_held_out(recipe)
+    try:
+        faults = list(sample_faults(recipe, some_golds(rows, recipe)[0]))
+    except RunStopped as stopped:  # as training would, which resumes once a service is back
+        print(clean(f"audit: the rewards were not tried: {stopped}"), file=sys.stderr)
+        return
+    beaten = [fault for fault in faults if fault.level == "error"]
+    if beaten:
+        raise RecipeError(beaten)
+    for warning in faults:
+        print(clean(warning.with_level()), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from schema.recipe import load_recipe
 from stages import audit
-from tests.support import DISTINCT, programs
+from tests.support import DISTINCT, programs, refused, run_stage
 
 
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
@@ -93,6 +93,40 @@ def test_a_reward_that_pays_a_cheat_fails(source, reward, data, beaten, own_file
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     assert str(failed.value.code).endswith(more) and str(failed.value.code).count(";") <= 2
     assert ("it teaches nothing" in out) == (source == BLIND)
+
+
+BEGIN_GRPO = ["--stages", "sft", "own_solutions", "grpo", "evaluate"]
+HONEST = "correct_answer: {weight: 1.0}"
+
+
+@pytest.mark.parametrize(
+    ("source", "reward", "named"),
+    [
+        (LISTS, f"own.mentions_it: {{}}, {HONEST}", "rewards.own.mentions_it pays '"),
+        ("", "format_tags: {}", "rewards.format_tags pays 'wrong, worked out' on 'What is "),
+        (BLIND, "own.looks_in_the_list: {}", "pays 0 for each of 53 kinds of answers"),
+    ],
+    ids=["lists all", "pays mistakes", "is blind"],
+)
+def test_grpo_does_not_begin_with_a_beaten_reward(source, reward, named, own_file, tmp_path):
+    """The message names the reward, the cheat and the problem; AUDIT=off goes on."""
+    own_file("own.py", source)
+    recipe = ["recipes/tiny-arithmetic.yaml", f"rewards={{{reward}}}", f"output_dir={tmp_path}"]
+    message = refused("preflight", *recipe, *BEGIN_GRPO)
+    assert named in message and "AUDIT=off" in message and "make audit ARGS=" in message
+    assert run_stage("preflight", *recipe, *BEGIN_GRPO, AUDIT="off").stderr.count("audit") == 0
+    run_stage("preflight", *recipe, "--stages", "grpo")  # make probe-memory
+
+
+def test_grpo_begins_with_honest_rewards_and_leaves_a_broken_one_to_the_training(
+    own_file, tmp_path
+):
+    recipe = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}"]
+    done = run_stage("preflight", *recipe, *BEGIN_GRPO)
+    assert "audit: no cheat earns more than an honest answer, of 53 ways" in done.stdout
+    own_file("own.py", "def away(completions, **columns):\n    raise ConnectionError('no judge')\n")
+    done = run_stage("preflight", *recipe, "rewards.own.away={weight: 0.1}", *BEGIN_GRPO)
+    assert "audit: the rewards were not tried: rewards.own.away: no judge" in done.stderr
 
 
 def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):

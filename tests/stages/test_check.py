@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation import findings
+from evaluation import audit, findings
 from machine import hardware
 from schema import advice
 from schema.recipe import load_recipe
@@ -138,7 +138,7 @@ grpo: {{max_steps: 1, max_completion_length: 144}}
     ],
 )
 def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(findings, "AUDITED", 2)  # where answers are programs, every cheat runs some
+    monkeypatch.setattr(audit, "AUDITED", 2)  # where answers are programs, every cheat runs some
     (tmp_path / "recipe.yaml").write_text(
         ANSWERS.format(data=data or programs(tmp_path), more=more)
     )
@@ -257,7 +257,10 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(row, capsys, own_file, sn
     snapshot(error)
 
 
-def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsys, own_file):
+def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
+    capsys, own_file, monkeypatch
+):
+    monkeypatch.setenv("AUDIT", "off")  # `cites` is paid for a cheat
     own_file("mine_too.py", MINE)
     own_file(
         "mine.py",
@@ -304,7 +307,8 @@ def test_errors_come_last_and_in_colour_on_a_terminal_alone(capsys, monkeypatch)
         assert any("\x1b" in line for line in lines) == terminal
 
 
-def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, capsys):
+def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("AUDIT", "off")  # a mistake is paid as much as a right answer
     recipe = tmp_path / "mine.yaml"
     text = Path("recipes/tiny-arithmetic.yaml").read_text()
     recipe.write_text(text.replace("  correct_answer: {weight: 1.0}\n", ""))
