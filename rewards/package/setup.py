@@ -49,6 +49,6 @@ setup(
     cmdclass={"sdist": Archive},
     packages=["grpo_verifier"],
     package_dir={"": os.path.relpath(folder)},
-    package_data={"grpo_verifier": ["py.typed", "tables/*.tsv"]},
+    package_data={"grpo_verifier": ["py.typed", "tables/*"]},
     options={"build": {"build_base": str(folder / "build")}, "egg_info": {"egg_base": str(folder)}},
 )
