@@ -4,24 +4,30 @@ alone. The adapter is merged for vLLM at every sync, and for transformers at eve
 Subtracting the merged change does not restore the base exactly, so its weights would drift (in
 bfloat16 soon by more than the adapter, trl issue 6688), and the saved adapter would belong to a
 base that nobody has. This module restores the base from a copy, bit for bit.
+
+Merging in 16 bits rounds, and a young adapter changes most weights by less than half of their last
+digit: rounded to the nearest, the merged model would be nearly the base. This module rounds at
+random, up or down, so that a weight is on average what it was before it was rounded.
 """
 
 import contextlib
+import functools
 import inspect
 import math
+import random
 from collections import Counter
+from collections.abc import Callable
 
 import torch
 from peft import PeftModel
-from peft.tuners.lora import ParamWrapper
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 # The layers of a cache that hold keys and values and nothing else.
 KEY_VALUE_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
-# The share of the adapter's change that must survive the rounding of the merged weights.
-MIN_SURVIVING_SHARE = 0.95
+# The bits that a float32 has more than a number of these dtypes.
+MORE_BITS = {torch.bfloat16: 16, torch.float16: 13}
 
 
 def keep_base_exact(model: PeftModel):
@@ -59,9 +65,8 @@ def keep_base_exact(model: PeftModel):
 
 def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
     """The base's layers that carry the adapter."""
-    tuners = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
     # A layer with several adapted parameters has several tuners.
-    return list(dict.fromkeys(tuner.get_base_layer() for tuner in tuners))
+    return list(dict.fromkeys(tuner.get_base_layer() for tuner in tuners_of(model)))
 
 
 def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:
@@ -97,38 +102,74 @@ def mergeable(model: PeftModel) -> bool:
     if model.active_peft_config.lora_bias:
         if any(getattr(layer, "bias", None) is None for layer in layers):
             return False
+    return not shared_layers(model)
+
+
+def shared_layers(model: PeftModel) -> list[torch.nn.Module]:
+    """The adapted layers with a weight that another layer has too."""
     uses = Counter()
     for module in model.modules():
         uses.update(id(weight) for weight in module.parameters(recurse=False))
-    for layer in layers:
+    layers = []
+    for layer in adapted_layers(model):
         if any(uses[id(weight)] > 1 for weight in layer.parameters(recurse=False)):
-            return False
-    return True
+            layers.append(layer)
+    return layers
+
+
+def tuners_of(model: PeftModel) -> list[BaseTunerLayer]:
+    return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+
+
+def merge_at_random(model: PeftModel, seed: Callable[[], str]):
+    """Make every merge of the adapter into 16 bits round at random.
+
+    Args:
+        seed: returns the text that the random numbers depend on, at each merge: the same text, the
+            same weights.
+    """
+    for number, tuner in enumerate(tuners_of(model)):
+        tuner.merge = functools.partial(_merge, tuner, tuner.merge, number, seed)
 
 
 @torch.no_grad()
-def surviving_share(model: PeftModel) -> float:
-    """The share of the active adapter's change to the weights that survives merging: the projection
-    of the rounded change on the exact change, over all layers. It is 1 in float32. In bfloat16 a
-    young adapter changes most weights by less than half of their last digit, and the merged model
-    is then nearly the base; the same share of any further change survives."""
-    projection = 0.0
-    norm = 0.0
-    for layer in model.modules():
-        if not isinstance(layer, BaseTunerLayer):
-            continue
-        if isinstance(layer, ParamWrapper):
-            weight = layer.get_param()
-        else:
-            weight = layer.get_base_layer().weight
-        if weight.dtype == torch.float32:
-            return 1.0
-        for adapter in layer.active_adapters:
-            change = layer.get_delta_weight(adapter)
-            rounded = (weight + change.to(weight.dtype)) - weight
-            projection += torch.sum(rounded * change, dtype=torch.float32).item()
-            norm += torch.sum(change * change, dtype=torch.float32).item()
-    return projection / norm if norm else 1.0
+def _merge(tuner: BaseTunerLayer, merge: Callable, number: int, seed: Callable, *args, **kwargs):
+    """Merge one layer's adapter in float32, then round its weights at random into their memory."""
+    rounded = []
+    for parameter in tuner.get_base_layer().parameters(recurse=False):
+        # A weight that FSDP has sharded is a tensor of another type.
+        if parameter.dtype in MORE_BITS and type(parameter.data) is torch.Tensor:
+            rounded.append((parameter, parameter.data))
+            parameter.data = parameter.data.float()
+    try:
+        merge(*args, **kwargs)
+    finally:
+        number_of_layer = random.Random(f"{seed()} {number}").getrandbits(63)
+        for parameter, weight in rounded:
+            generator = torch.Generator(weight.device).manual_seed(number_of_layer)
+            weight.copy_(round_at_random(parameter.data, weight.dtype, generator))
+            parameter.data = weight
+
+
+def round_at_random(
+    exact: torch.Tensor, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    """Round float32 numbers to a dtype, up or down, in proportion to how near each of the two is:
+    a number that the dtype has stays as it is, and the mean of many roundings is exact."""
+    size = 2 ** MORE_BITS[dtype]
+    options = {"generator": generator, "device": exact.device, "dtype": torch.int32}
+    noise = torch.randint(size, exact.shape, **options)
+    return ((exact.view(torch.int32) + noise) & -size).view(torch.float32).to(dtype)
+
+
+def separate_shared(model: PeftModel):
+    """Give every adapted layer whose weight is another's too, as that of a head tied to its
+    embedding, a weight of its own, so that merging changes this layer alone."""
+    for layer in shared_layers(model):
+        for name, weight in layer.named_parameters(recurse=False):
+            setattr(layer, name, torch.nn.Parameter(weight.detach().clone(), requires_grad=False))
+        model.get_base_model().config.get_text_config().tie_word_embeddings = False
+        model.get_base_model().config.tie_word_embeddings = False
 
 
 def share_prompts(model: PreTrainedModel | PeftModel):
@@ -184,15 +225,11 @@ def _prompt_cache(
 
 def sample_merged(model: PeftModel):
     """Make `model.generate` run with the active adapter merged, and restore the base weights
-    afterwards, bit for bit. While rounding would lose more than 5% of the adapter's change, it runs
-    with the adapter unmerged.
-    """
+    afterwards, bit for bit."""
     keep_base_exact(model)
     generate = model.generate
 
     def generate_merged(*args, **kwargs):
-        if surviving_share(model) < MIN_SURVIVING_SHARE:
-            return generate(*args, **kwargs)
         model.merge_adapter()
         try:
             return generate(*args, **kwargs)

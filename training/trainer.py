@@ -19,7 +19,14 @@ from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder
 from training.progress import ShowAdvice
 from training.reward_model import reward_arguments
 from training.rows import prompt_dataset, rows_that_fit
-from training.sampling import keep_base_exact, mergeable, sample_merged, share_prompts
+from training.sampling import (
+    keep_base_exact,
+    merge_at_random,
+    mergeable,
+    sample_merged,
+    share_prompts,
+    shared_layers,
+)
 from training.saving import FiniteNumbers, KeepBest
 from training.scoring import Scores, guarded_rewards
 from training.step_rewards import StepAdvantages, attach_step_rewards
@@ -109,7 +116,7 @@ def grpo_trainer(
     trainer.keep_best = rewards.keep_best
     for callback in callbacks_of(recipe, trainer, rewards):
         trainer.add_callback(callback)
-    sample_cheaply(trainer)
+    sample_cheaply(trainer, recipe)
     return trainer
 
 
@@ -202,12 +209,26 @@ def callbacks_of(recipe: Recipe, trainer: GRPO | RLOO, rewards: Rewards) -> list
     return callbacks
 
 
-def sample_cheaply(trainer: GRPO | RLOO):
+def sample_cheaply(trainer: GRPO | RLOO, recipe: Recipe):
     """Sample with the adapter merged into its base, which is then restored to the bit (trl merges
-    it for vLLM), and with transformers read a group's prompt once."""
+    it for vLLM), and with transformers read a group's prompt once.
+
+    Raises:
+        RecipeError: vLLM would sample from another policy than the one that is trained.
+    """
     policy = trainer.accelerator.unwrap_model(trainer.model)
     adapted = isinstance(policy, PeftModel)
+    if adapted:
+        seed = trainer.args.seed
+        merge_at_random(policy, lambda: f"{seed} {trainer.state.global_step}")
     if trainer.args.use_vllm:
+        if adapted and shared_layers(policy):
+            message = (
+                "the adapter changes the embedding, whose weight is the head's too: merged for"
+                " vLLM, it would change both. Leave embed_tokens out, or sample with transformers"
+                " (grpo.use_vllm: false)"
+            )
+            raise RecipeError([Fault(recipe.place("adapter"), message)])
         if adapted:
             keep_base_exact(policy)
     elif not sharded(trainer):

@@ -4,8 +4,8 @@
     --tokens 64
 
 Tokens a second, in alternating pairs, merging and restoring included; and how much of what an
-adapter adds survives the rounding of the merged weights in the recipe's dtype
-(training/sampling.py, surviving_share).
+adapter adds is in the merged weights in the recipe's dtype, rounded to the nearest number and at
+random (training/sampling.py, merge_at_random).
 """
 
 import argparse
@@ -24,7 +24,7 @@ from schema.recipe import Recipe, load_recipe
 from stages.cli import recipe_arguments
 from training.model import load_model, load_tokenizer
 from training.problem_sets import load_train
-from training.sampling import keep_base_exact, surviving_share
+from training.sampling import keep_base_exact, merge_at_random, tuners_of
 
 SIZES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # standard deviations of B
 
@@ -94,13 +94,39 @@ def speed(model: PeftModel, batch: dict, tokens: int, pairs: int):
     )
 
 
+@torch.no_grad()
+def surviving_share(model: PeftModel) -> float:
+    """The projection on the adapter's exact change of what a merge changes, over all layers."""
+    changes, before = {}, {}
+    for tuner in tuners_of(model):
+        layer = tuner.get_base_layer()
+        name = getattr(tuner, "parameter_name", "weight")
+        changes[layer, name] = tuner.get_delta_weight("default").float()
+        before[layer, name] = getattr(layer, name).detach().clone()
+    model.merge_adapter()
+    projection = norm = 0.0
+    for (layer, name), change in changes.items():
+        merged = getattr(layer, name).detach().float() - before[layer, name].float()
+        projection += (merged * change).sum().item()
+        norm += (change * change).sum().item()
+    model.unmerge_adapter()
+    for (layer, name), weight in before.items():
+        getattr(layer, name).copy_(weight)
+    return projection / norm if norm else 1.0
+
+
 def survival(model: PeftModel):
     """What of an adapter's move is there after a merge, by the size of B; Adam moves it by about
     the learning rate a step."""
-    print("| B | share that survives |\n| ---: | ---: |")
+    print("| B | survives, to the nearest | at random |\n| ---: | ---: | ---: |")
+    nearest = []
     for size in SIZES:
         resize(model, size)
-        print(f"| {size:g} | {surviving_share(model):.3f} |", flush=True)
+        nearest.append(surviving_share(model))
+    merge_at_random(model, lambda: "survival")
+    for size, share in zip(SIZES, nearest, strict=True):
+        resize(model, size)
+        print(f"| {size:g} | {share:.3f} | {surviving_share(model):.3f} |", flush=True)
 
 
 def main():
