@@ -44,7 +44,10 @@ TAKEN = {
     "log_extra",
 }
 TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "environments"}
-RAW = "the answer as given"  # a key of rows that no parameter of a reward can have
+# Keys of rows that no parameter of a reward can have: the answer as the data spells it, and the
+# messages before the problem.
+RAW = "the answer as given"
+TURNS = "the turns before"
 HUB_ID = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 
 

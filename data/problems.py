@@ -1,22 +1,24 @@
-"""Loads the data sets that a recipe names as clean rows, sets the held-out problems apart from
-training, and finds the training problems that a benchmark also asks."""
+"""Loads the data sets that a recipe names as clean rows, each problem once."""
 
+import hashlib
 import inspect
+import json
 import math
 import os
 import random
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from data import SETS
+from data import SETS, made
+from data.identity import asked, fingerprint
 from data.imports import named_function, raised, short_repr
 from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
 from data.sources import DataError
+from rewards.verifier import judge
 from rewards.verifier.gold import gold_answer, read_check, why_unearnable
 
 WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
@@ -74,8 +76,17 @@ def is_here(name: str, folder: str | None) -> bool:
     return function in SETS.values() and not from_hub
 
 
+def is_computed(name: str) -> bool:
+    """Whether a data set is computed, and so is the same wherever and whenever it is read."""
+    return inspect.getmodule(data_set(name)) is made
+
+
 def load(
-    name: str, split: str, arguments: dict, folder: str | None = None
+    name: str,
+    split: str,
+    arguments: dict,
+    folder: str | None = None,
+    golds: dict[str, str] | None = None,
 ) -> tuple[list[dict], str]:
     """The usable rows of one data set, and a sentence that says what was dropped.
 
@@ -86,6 +97,8 @@ def load(
             those of other sets, `weight`.
         folder: holds parquet files; None means the environment's MATH_DATA_DIR or, where that is
             not set, the Hub.
+        golds: fingerprint → gold of the problems of other sets, which are not used again; those of
+            this set are added.
 
     Returns:
         rows `{"problem", "solution", "reasoning", "source"}` with text in problem and solution,
@@ -103,7 +116,8 @@ def load(
     if folder and "folder" in accepted:
         for_function = {"folder": Path(folder)} | for_function
     source = _rows_of(name, function, split, for_function)
-    selection = _Selection(name, source, for_every_set.get("where", {}))
+    golds = {} if golds is None else golds
+    selection = _Selection(name, source, for_every_set.get("where", {}), golds)
     rows = selection.usable_rows(for_every_set.get("limit"))
     if "weight" in for_every_set:
         for row in rows:
@@ -124,22 +138,22 @@ class _Selection:
         name: of the data set.
         source: its rows, as its function returned them.
         where: column → the value that a row must have there; see `_fits`.
+        golds: see `load`.
 
     Attributes:
         originals: the rows as the source has them, with our columns added.
-        problems: of the rows that are used, to drop a repeated one.
 
     Raises:
         DataError: no row has a column that `where` names.
     """
 
-    def __init__(self, name: str, source: list[dict], where: dict):
+    def __init__(self, name: str, source: list[dict], where: dict, golds: dict[str, str]):
         self.name = name
         self.source = source
         self.where = where
         self.passed_over = 0
         self.dropped = defaultdict(list)  # reason → numbers of the rows, from 1
-        self.problems = set()
+        self.golds = golds
         # `where` names the source's columns, which may call something else `solution`, or ours.
         self.originals = source
         if where:
@@ -159,8 +173,9 @@ class _Selection:
             if len(rows) == limit:
                 break
             if self._is_usable(number, row, original):
-                self.problems.add(row["problem"])
-                rows.append(_clean(row) | {"source": self.name})
+                row = _clean(row) | {"source": self.name}
+                self.golds[fingerprint(row)] = row["solution"]
+                rows.append(row)
         return rows
 
     def _is_usable(self, number: int, row: dict, original: dict) -> bool:
@@ -169,7 +184,7 @@ class _Selection:
             if not all(_fits(at(original, key), value) for key, value in self.where.items()):
                 self.passed_over += 1
                 return False
-            reason = _reason_to_drop(row, self.problems)
+            reason = _reason_to_drop(row, self.golds)
         except DataError:
             raise
         except Exception as error:  # a value may be an object of the user's own
@@ -300,11 +315,11 @@ def _rows(numbers: list[int]) -> str:
 LONGEST = 100_000
 
 
-def _reason_to_drop(row: dict, problems: set[str]) -> str | None:
+def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
     """Why a row cannot be used, or None.
 
     Args:
-        problems: the problems of earlier rows.
+        golds: fingerprint → gold of the problems of earlier rows.
 
     Raises:
         DataError: the data set has other columns than it may have, which is no fault of one row.
@@ -321,9 +336,12 @@ def _reason_to_drop(row: dict, problems: set[str]) -> str | None:
     for text in (problem, str(gold), row.get("reasoning") or ""):
         if not isinstance(text, str) or len(text) > LONGEST or not _is_text(text):
             return f"with more than {LONGEST:,} characters, or with invalid ones"
-    if problem in problems:
+    earlier = golds.get(fingerprint(row))
+    if earlier is None:
+        return None
+    if earlier == str(gold) or judge(f"<answer>{gold}</answer>", earlier, question=problem).right:
         return "repeated"
-    return None
+    return "repeated with another answer than before"
 
 
 def _why_unearnable(row: dict) -> str | None:
@@ -406,70 +424,46 @@ def weighted(rows: list[dict]) -> list[dict]:
 def judged_by(row: dict) -> list[str]:
     """What a problem asks, and what its answers are judged by, as its file has it."""
     gold = row["solution"] if row.get(RAW) is None else str(row[RAW])
-    if row.get("check") is None:
-        return [row["problem"], gold]
-    return [row["problem"], gold, row["check"]]
+    judged = [*asked(row), gold]
+    return judged if row.get("check") is None else [*judged, row["check"]]
+
+
+def data_of(train: list[dict], held_out: list[dict]) -> dict[str, str]:
+    """The fingerprints of problems to train on and of held-out ones, and a hash of what all of them
+    are judged by: the entries of a run's data.json that tell later how the data has changed."""
+    judged = sorted(json.dumps(judged_by(row)) for row in (*train, *held_out))
+    return {
+        "train": " ".join(sorted(map(fingerprint, train))),
+        "held_out": " ".join(sorted(map(fingerprint, held_out))),
+        "answers": hashlib.sha256("\n".join(judged).encode()).hexdigest(),
+    }
+
+
+def changes(before: dict, now: dict) -> tuple[str, set[str]]:
+    """How the data has changed since a run began, in words, and the fingerprints of the problems
+    that are held out now and were trained on then.
+
+    Args:
+        before, now: see `data_of`. A run of an older version has no such entries: none is compared.
+    """
+    if not all(isinstance(before.get(key), str) for key in now):
+        return "", set()
+    trained, held_out = (set(before[key].split()) for key in ("train", "held_out"))
+    held_out_now = set(now["held_out"].split())
+    problems = trained | held_out
+    problems_now = held_out_now | set(now["train"].split())
+    words = ""
+    if problems != problems_now:
+        added = len(problems_now - problems)
+        words = f"{added:,} problems added, {len(problems - problems_now):,} removed"
+    elif before["answers"] != now["answers"]:
+        words = "other answers or checks"
+    elif held_out != held_out_now:
+        words = f"{len(held_out_now):,} problems held out, not {len(held_out):,}"
+    return words, held_out_now & trained
 
 
 def _is_text(text: str) -> bool:
     """Whether it has no lone surrogate, half of a character, which JSON can hold and UTF-8
     cannot."""
     return not re.search("[\ud800-\udfff]", text)
-
-
-def split_validation(rows: list[dict], validation: int) -> tuple[list[dict], list[dict]]:
-    """The (train, held-out) rows. Which are held out depends on the rows alone, never on a recipe's
-    seed, so that all runs on the same data are evaluated on the same problems.
-
-    Raises:
-        DataError: fewer than one row would be left to train on.
-    """
-    if validation >= len(rows):
-        held_out = f"data.validation holds out {validation:,} of {len(rows):,} problems"
-        raise DataError(f"{held_out}; nothing is left to train on: set it lower, or add problems")
-    order = list(range(len(rows)))
-    random.Random(0).shuffle(order)
-    return [rows[i] for i in order[validation:]], [rows[i] for i in order[:validation]]
-
-
-NGRAM = 13
-
-
-class Overlap(NamedTuple):
-    """`row`: index of the training row; `shared`: the words it has in common with a problem of the
-    benchmark."""
-
-    row: int
-    benchmark: str
-    problem: str
-    shared: str
-
-
-def overlaps(rows: list[dict], benchmarks: dict[str, list[dict]]) -> list[Overlap]:
-    """The training rows that a benchmark asks too, each once, in the order of the rows.
-
-    Two problems overlap where their words are the same, or where they share 13 consecutive words
-    (Brown et al. 2020, arXiv:2005.14165, appendix C). Words are letters and digits alone, so LaTeX
-    and punctuation make no difference; problems of fewer than 13 words overlap only as a whole,
-    with operators counted, so that 12 − 5 is not 12 + 5.
-    """
-    owners: dict[tuple[str, ...], tuple[str, str]] = {}
-    for name, problems in benchmarks.items():
-        for row in problems:
-            for gram in _grams(row["problem"]):
-                owners.setdefault(gram, (name, row["problem"]))
-    overlapping = []
-    for i, row in enumerate(rows):
-        for gram in _grams(row["problem"]):
-            if gram in owners:
-                overlapping.append(Overlap(i, *owners[gram], " ".join(gram)))
-                break
-    return overlapping
-
-
-def _grams(problem: str) -> list[tuple[str, ...]]:
-    text = unicodedata.normalize("NFKC", problem).casefold().replace("−", "-")
-    words = tuple(re.findall(r"[^\W_]+", text))
-    if len(words) < NGRAM:
-        return [tuple(re.findall(r"[^\W_]+|[-+*/=<>]", text))]
-    return [words[i : i + NGRAM] for i in range(len(words) - NGRAM + 1)]

@@ -9,7 +9,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from console.terminal import code, fenced, inline, row
-from data.json_files import read_lines
+from data.identity import fingerprint
+from data.json_files import LARGEST, read_lines, read_object
 from evaluation.statistics import change, interval, majority, paired_difference, pass_at_k, verdict
 from runs.folder import CONTROL, read_answers
 from schema.stages import CHAINS, STAGES
@@ -79,7 +80,21 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
         answers[label] = [problems[i] for i in common]
         figures[label] = summary(answers[label], folder / f"{label}.seconds.jsonl")
     table = [*_table(folder.name, figures, terms[labels[0]]), "", *_verdict_lines(answers)]
+    table += _trained_on(folder, labels, answers[labels[0]])
     return Comparison(terms, answers, figures, table)
+
+
+def _trained_on(folder: Path, labels: list[str], answers: list[Samples]) -> list[str]:
+    """A line for each stage that was trained on some of the problems, by its data.json."""
+    asked = [fingerprint(samples[0]) for samples in answers]
+    lines = []
+    for label in labels:
+        data = read_object(folder.parent.parent / label / "data.json", LARGEST) or {}
+        trained = set(str(data.get("train")).split())
+        count = sum(problem in trained for problem in asked)
+        if label in STAGES and count:
+            lines += ["", f"**{label} was trained on {count:,} of these {len(asked):,} problems.**"]
+    return lines
 
 
 def gain_lines(folder: Path, labels: list[str]) -> list[str]:

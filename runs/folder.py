@@ -155,7 +155,7 @@ def read_run(folder: Path) -> Run:
         raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
     contents = []
     for name in ("versions.json", "summary.json", "data.json"):
-        content = read_object(folder / name)
+        content = read_object(folder / name, LARGEST)
         if content is None:
             raise RecipeError([f"{folder / name} is not what a run wrote"])
         contents.append(content)

@@ -4,7 +4,7 @@ drops them."""
 from collections import defaultdict
 
 from console.terminal import say
-from data.problems import overlaps
+from data.identity import overlaps
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run
 from training.problem_sets import load_benchmarks, train_and_held_out

@@ -22,7 +22,7 @@ from schema.stages import STAGES, Stage, chain
 from schema.values import remote_trackers
 from stages.cli import quiet_libraries
 from training.machines import require_same, run_facts
-from training.problem_sets import load_train
+from training.problem_sets import load_data
 from training.run_folder import (
     RunFolder,
     find_run,
@@ -43,6 +43,7 @@ class Start:
         args: the trainer's config.
         rows: the recipe's training problems.
         held_out: its held-out problems.
+        data: see `data.problems.data_of`.
         warm_start: the folder of the warm start, or None if training begins with the base model.
         learns_from: the folder of the finished run whose completions are the training data, or
             None.
@@ -54,6 +55,7 @@ class Start:
     tokenizer: Any
     rows: list[dict]
     held_out: list[dict]
+    data: dict[str, str]
     warm_start: Path | None
     learns_from: Path | None
 
@@ -118,10 +120,10 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     interrupts = Interrupts(configs.generation(recipe.grpo).aligned_steps if stage.samples else 1)
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
-    rows, held_out = load_train(recipe)
+    rows, held_out, data = load_data(recipe)
     require_same(lambda: problems_digest(rows))
     _warn_of_golds(rows, recipe)
-    start = Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from)
+    start = Start(recipe, folder, args, tokenizer, rows, held_out, data, warm_start, learns_from)
     stage_steps = steps(start)
     training = next(stage_steps)
     _train(stage, start, training, interrupts)
@@ -197,7 +199,7 @@ def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrup
     folder = start.folder
     require_known_head(trainer, base_model(start.recipe))
     if is_main_process():
-        folder.begin(training.rows, training.sampled)
+        folder.begin(training.rows, training.sampled, start.data)
     source = folder.checkpoint or start.warm_start or "the base model"
     say(f"{stage.name}: {training.examples}, from {source}")
     if not stage.samples:

@@ -9,14 +9,16 @@ from numbers import Real
 from console.faults import Fault, NotReached, RecipeError, item
 from console.terminal import say
 from data import prompt
-from data.problems import Overlap, for_rewards, is_here, load, overlaps, split_validation
+from data.identity import Overlap, fingerprint, overlaps, split_validation
+from data.json_files import LARGEST, read_object
+from data.problems import changes, data_of, for_rewards, is_computed, is_here, load
 from data.sources import DataError, DataNotReached
 from rewards import correct_answer
 from rewards.verifier.gold import RUNS, read_check
 from schema.configs import setting
 from schema.names import WORDS, benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
-from schema.stages import finished
+from schema.stages import STAGES, finished
 
 NONE_WORKED = (
     "no training problem has a worked solution to learn from: name its column, as `columns:"
@@ -123,8 +125,14 @@ def _types(rows: list[dict], column: str) -> dict[type, str]:
 
 
 def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
-    """(training, held-out) rows of all the recipe's training sets together, the training rows
-    without those that overlap with a problem of its benchmarks.
+    """The (training, held-out) rows of `load_data`."""
+    rows, held_out, _ = load_data(recipe)
+    return rows, held_out
+
+
+def load_data(recipe: Recipe) -> tuple[list[dict], list[dict], dict[str, str]]:
+    """(training rows, held-out rows, their entries in data.json) of all the recipe's training sets
+    together, the training rows without those that overlap with a problem of its benchmarks.
 
     Raises:
         RecipeError: they cannot be read, or lack what a stage needs.
@@ -139,16 +147,18 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
             f"data: {len(overlapping):,} training problems dropped that overlap with the benchmarks"
             " (make decontaminate)"
         )
+    data = data_of(rows, held_out)
     dropped = {overlap.row for overlap in overlapping}
     rows = [row for i, row in enumerate(rows) if i not in dropped]
     if faults := unfit(rows, recipe):
         raise RecipeError(faults)
-    return rows, held_out
+    return rows, held_out, data
 
 
 def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the
-    other side."""
+    other side. Says how the data has changed since a finished stage began, and leaves out the
+    held-out problems on which that stage was trained."""
     rows = []
     for rows_of_set in _load(recipe, recipe.data.train, "train"):
         rows += rows_of_set
@@ -156,9 +166,34 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     columns = dict.fromkeys(key for row in rows for key in row)
     rows = [columns | row for row in rows]
     try:
-        return split_validation(rows, recipe.data.validation)
+        names = [name_and_arguments(entry)[0] for entry in recipe.data.train]
+        by_place = all(map(is_computed, names))
+        train, held_out = split_validation(rows, recipe.data.validation, by_place)
     except DataError as error:
         raise RecipeError([Fault(recipe.place("data", "validation"), str(error))]) from error
+    return train, _never_trained_on(recipe, train, held_out)
+
+
+def _never_trained_on(recipe: Recipe, train: list[dict], held_out: list[dict]) -> list[dict]:
+    """The held-out rows without those on which a finished stage of the recipe was trained, since
+    the data was another then; says how it has changed."""
+    folders = [recipe.stage_dir(stage) for stage in STAGES if finished(recipe.stage_dir(stage))]
+    if not folders:
+        return held_out
+    data = data_of(train, held_out)
+    excluded = set()
+    for folder in folders:
+        words, trained = changes(read_object(folder / "data.json", LARGEST) or {}, data)
+        excluded |= trained
+        if words:
+            left_out = f"; {len(trained):,} held-out problems were trained on, and are left out"
+            say(f"data: has changed since {folder} began: {words}{left_out if trained else ''}")
+    unseen = [row for row in held_out if fingerprint(row) not in excluded]
+    if held_out and not unseen:
+        message = "data.train: every held-out problem was trained on, when the data was another:"
+        message += " change it back, or train anew in another output_dir"
+        raise RecipeError([Fault(recipe.place("data", "train"), message)])
+    return unseen
 
 
 def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
@@ -208,11 +243,12 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
     sets = []
     faults = []
     unreached = []
+    golds = {} if part == "train" else None  # a benchmark is one set, whatever another asks
     for entry in entries:
         name, arguments = name_and_arguments(entry)
         place = recipe.place(*keys, item(entry))
         try:
-            rows, report = load(name, part, arguments, recipe.data.dir)
+            rows, report = load(name, part, arguments, recipe.data.dir, golds)
         except DataError as error:
             message = str(error) if name in str(error) else f"{name}: {error}"
             if isinstance(error, DataNotReached):

@@ -19,8 +19,8 @@ from ruamel.yaml import YAML
 from console.faults import Fault, RecipeError
 from console.terminal import is_main_process, make_command, say
 from data import hub
-from data.json_files import read_object
-from data.problems import judged_by
+from data.json_files import LARGEST, read_object
+from data.problems import changes, judged_by
 from machine import hardware
 from machine.launch import to_machine
 from schema import configs
@@ -50,12 +50,18 @@ class RunFolder:
     checkpoint: str | None
     recipe: dict
 
-    def begin(self, rows: list[dict], sampled: Sequence[list[str]] = ()):
+    def begin(
+        self,
+        rows: list[dict],
+        sampled: Sequence[list[str]] = (),
+        data: dict[str, str] | None = None,
+    ):
         """Write what the run depends on. Call it only after everything that a user's mistake can
         make fail: a folder written earlier would stand in the way of the corrected recipe.
 
         Args:
             sampled: the texts that the run learns from, for every example that a model has sampled.
+            data: see `data.problems.data_of`.
 
         Raises:
             RecipeError: the run began with other training problems, or with other sampled texts.
@@ -65,7 +71,7 @@ class RunFolder:
         if not resumes:  # an earlier start may have trained nothing
             for name in START_FILES:
                 (self.path / name).unlink(missing_ok=True)
-        digest = problems_digest(rows, sampled)
+        digest = problems_digest(rows, sampled) | (data or {})
         self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
         versions = _versions(self.recipe)
         self._say_what_changed(self._at_start("versions.json", versions, resumes), versions)
@@ -76,7 +82,7 @@ class RunFolder:
         """Read what the run's start wrote in a file. Without that, write the content, and return
         it."""
         file = self.path / name
-        written = read_object(file)
+        written = read_object(file, LARGEST)
         if written:
             return written
         if resumes:  # to refuse the run would lose its checkpoints
@@ -87,11 +93,13 @@ class RunFolder:
         return content
 
     def _require_same_problems(self, before: dict, now: dict):
-        if before == now:
+        if all(before.get(key) == now[key] for key in ("problems", "sha256")):
             return
+        words, _ = changes(before, now)
+        how = f"the data has changed ({words})" if words else "the data has changed"
         message = (
             f"{self.path} began with {_count(before)} training problems, which are not these"
-            f" {_count(now)}: the data has changed, or the probe that chose them, or what a model"
+            f" {_count(now)}: {how}, or the probe that chose them, or what a model"
             " sampled of them, or evaluate.benchmarks, whose problems are removed from training."
             f" Change it back, or move {self.path} away"
         )

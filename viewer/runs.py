@@ -155,10 +155,11 @@ def about(run: Path) -> dict[str, dict[str, str]]:
     for name, settings in recipe.items():
         if name in STAGES and isinstance(settings, dict):
             filled[name] = configs.defaults(name) | STAGES[name].defaults | settings
+    data = object_in(run, "data.json")
     return {
         "recipe": _texts_by_key(recipe),
         "filled": _texts_by_key(filled),
-        "data": _texts_by_key(object_in(run, "data.json")),
+        "data": _texts_by_key({key: data[key] for key in ("problems", "sha256") if key in data}),
         "versions": _texts_by_key(object_in(run, "versions.json")),
     }
 

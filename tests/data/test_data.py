@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from console.faults import RecipeError
-from data.problems import load, overlaps, split_validation
+from data.identity import overlaps, split_validation
+from data.problems import load
 from data.sources import DataError
 from rewards.verifier.gold import boxed, gold_answer, why_unearnable
 from schema.recipe import load_recipe

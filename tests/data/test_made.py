@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from data.identity import overlaps
 from data.made import arithmetic, countdown, reached, worked, written
-from data.problems import judged_by, load, overlaps
+from data.problems import judged_by, load
 from data.sources import DataError
 from rewards.verifier import STRICT, judge
 from tests.tables import cases

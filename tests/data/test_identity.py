@@ -1,0 +1,127 @@
+"""Which problems are the same, in one set and across sets; which are held out, and stay so."""
+
+import json
+
+import pytest
+
+from console.faults import RecipeError
+from data.identity import fingerprint
+from data.problems import load
+from schema.recipe import load_recipe
+from tests.tables import cases
+from training.problem_sets import load_data, train_and_held_out
+
+
+def write(file, problems, gold=None):
+    rows = [{"problem": problem, "answer": gold or str(i)} for i, problem in enumerate(problems)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def recipe_of(folder, names, validation=10):
+    files = ", ".join(f"{folder}/{name}" for name in names)
+    overrides = [f"data.train=[{files}]", f"data.validation={validation}", "sft=null"]
+    overrides += [f"output_dir={folder}/run", "evaluate.benchmarks=[]"]
+    return load_recipe("recipes/tiny-arithmetic.yaml", overrides)
+
+
+def finish(recipe):
+    """Leave what a finished GRPO run has, but for its weights."""
+    data = load_data(recipe)[2]
+    folder = recipe.stage_dir("grpo")
+    folder.mkdir(parents=True)
+    (folder / "data.json").write_text(json.dumps(data))
+    (folder / "summary.json").write_text('{"steps": 1}')
+
+
+@cases(__file__, "one_normal_form")
+def test_one_normal_form(first, second, same):
+    assert (fingerprint({"problem": first}) == fingerprint({"problem": second})) == same
+
+
+@cases(__file__, "a_repeat_is_named_as_what_it_is")
+def test_a_repeat_is_named_as_what_it_is(problem, answer, message, tmp_path):
+    file = tmp_path / "mine.jsonl"
+    write(file, ["What is 1 + 1 - 1/2?"], "1.5")
+    file.write_text(file.read_text() + json.dumps({"problem": problem, "answer": answer}) + "\n")
+    rows, report = load(str(file), "train", {})
+    assert len(rows) == 1
+    assert report.endswith(message)
+
+
+def test_no_set_repeats_a_held_out_problem_of_another(tmp_path, capsys):
+    problems = [f"What is {i} + 1?" for i in range(60)]
+    write(tmp_path / "a.jsonl", problems)
+    write(tmp_path / "b.jsonl", [f" what is {i}+1 ?" for i in reversed(range(30, 90))])
+    rows, held_out = train_and_held_out(recipe_of(tmp_path, ["a.jsonl", "b.jsonl"], 40))
+    assert len(rows) + len(held_out) == 90
+    assert not set(map(fingerprint, rows)) & set(map(fingerprint, held_out))
+    assert "30 dropped (30 repeated with another answer" in capsys.readouterr().out
+
+
+def test_a_row_more_or_less_or_another_order_moves_no_other_problem(tmp_path):
+    problems = [f"What is {i} + 1?" for i in range(100)]
+    write(tmp_path / "a.jsonl", problems, "7")
+    recipe = recipe_of(tmp_path, ["a.jsonl"])
+    rows, held_out = train_and_held_out(recipe)
+    trained = set(map(fingerprint, rows))
+    write(tmp_path / "a.jsonl", problems[::-1], "7")
+    assert train_and_held_out(recipe) == (rows, held_out)
+    write(tmp_path / "a.jsonl", ["One more?", *problems, "Two more?"], "7")
+    assert not trained & set(map(fingerprint, train_and_held_out(recipe)[1]))
+    write(tmp_path / "a.jsonl", problems[1:], "7")
+    assert len(trained & set(map(fingerprint, train_and_held_out(recipe)[1]))) <= 1
+
+
+def test_computed_sets_are_dealt_by_place_as_ever():
+    overrides = ["data.validation=4", "data.train=[arithmetic: {digits: 1}]"]
+    _, held_out = train_and_held_out(load_recipe("recipes/tiny-arithmetic.yaml", overrides))
+    assert [row["problem"][8:-1] for row in held_out] == HELD_OUT_AS_EVER
+
+
+HELD_OUT_AS_EVER = ["6 + 0", "5 + 7", "8 + 9", "7 + 0"]
+CHANGES = {
+    "a row more": (["One more?"], "1 problems added, 0 removed"),
+    "a row less": (slice(1, None), "0 problems added, 1 removed"),
+    "other answers": ("8", "other answers or checks"),
+    "a larger share": (30, "30 problems held out, not 10; 20 held-out problems were trained on"),
+    "nothing": (None, ""),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_data_that_has_changed_since_training_is_told(change, tmp_path, capsys):
+    """And no held-out problem on which the run was trained is evaluated."""
+    what, message = CHANGES[change]
+    problems = [f"What is {i} + 1?" for i in range(100)]
+    file = tmp_path / "a.jsonl"
+    write(file, problems, "7")
+    recipe = recipe_of(tmp_path, [file.name])
+    trained = set(map(fingerprint, load_data(recipe)[0]))
+    finish(recipe)
+    if isinstance(what, list):
+        write(file, problems + what, "7")
+    elif isinstance(what, slice):
+        write(file, problems[what], "7")
+    elif isinstance(what, str):
+        write(file, problems, what)
+    elif what:
+        recipe = recipe_of(tmp_path, [file.name], what)
+    capsys.readouterr()
+    _, held_out = train_and_held_out(recipe)
+    assert not trained & set(map(fingerprint, held_out))
+    said = capsys.readouterr().out
+    assert message in said
+    assert ("has changed since" in said) == bool(message)
+
+
+def test_a_run_that_was_trained_on_every_held_out_problem_is_not_evaluated(tmp_path):
+    problems = [f"What is {i} + 1?" for i in range(100)]
+    write(tmp_path / "a.jsonl", problems)
+    finish(recipe_of(tmp_path, ["a.jsonl"]))
+    _, held_out = train_and_held_out(recipe_of(tmp_path, ["a.jsonl"]))
+    trained = [
+        problem for problem in problems if problem not in {row["problem"] for row in held_out}
+    ]
+    write(tmp_path / "a.jsonl", trained)
+    with pytest.raises(RecipeError, match="every held-out problem was trained on"):
+        train_and_held_out(recipe_of(tmp_path, ["a.jsonl"]))
