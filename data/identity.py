@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from data.own import TURNS
+from data.prompt import TURNS
 from data.sources import DataError
 
 # Marks of LaTeX around a formula, and characters without a width.

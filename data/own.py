@@ -1,15 +1,21 @@
 """A user's own problems: a file, a folder of files as the Hub lays them out, or a data set of the
 Hub. The columns may have any names; usual ones are guessed, and what was guessed is said."""
 
+import ast
+import codecs
+import contextlib
 import csv
+import gzip
 import io
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from data.prompt import TURNS
 from data.sources import DataError, from_hub, parquet, within_limits
 from rewards.verifier.gold import gold_answer, worked_solution
 
@@ -17,8 +23,20 @@ from rewards.verifier.gold import gold_answer, worked_solution
 # A column `answer` beside `final_answer` may hold a worked solution, and so may a column `solution`
 # beside any of the first five.
 USUAL = {
-    "problem": ("problem", "question", "prompt", "query", "instruction", "input"),
+    "problem": (
+        "problem",
+        "question",
+        "prompt",
+        "query",
+        "instruction",
+        "input",
+        "messages",
+        "conversations",
+        "conversation",
+    ),
     "answer": (
+        "reward_model.ground_truth",
+        "verification_info.ground_truth",
         "final_answer",
         "expected_answer",
         "ground_truth",
@@ -28,6 +46,7 @@ USUAL = {
         "target",
         "label",
         "output",
+        "response",
     ),
     "reasoning": ("reasoning", "rationale", "cot", "solution"),
 }
@@ -44,10 +63,9 @@ TAKEN = {
     "log_extra",
 }
 TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "environments"}
-# Keys of rows that no parameter of a reward can have: the answer as the data spells it, and the
-# messages before the problem.
-RAW = "the answer as given"
-TURNS = "the turns before"
+BODY = "body"  # of SVAMP and ASDiv: what the question is about
+RAW = "the answer as given"  # a key of rows that no parameter of a reward can have
+ANSWER_IS = re.compile(r"(?<=\n)(?:The )?answer is:? *(\S.*?)\.?\s*\Z", re.IGNORECASE)
 HUB_ID = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 
 
@@ -149,6 +167,10 @@ def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str,
     """The row with the gold that a raw answer holds, and with the worked solution that may lead up
     to it there."""
     gold = value = _only(raw)
+    announced = ANSWER_IS.search(value) if isinstance(value, str) else None  # as in MetaMathQA
+    if announced:
+        gold = announced[1]
+        reasoning = reasoning or value[: announced.start()].strip()
     if isinstance(value, str) and ("####" in value or "boxed" in value):
         gold, reasoning = gold_answer(value), reasoning or worked_solution(value)
     row = row | {"solution": gold, "reasoning": reasoning}
@@ -175,7 +197,9 @@ def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | No
         if rows and column not in names:
             raise DataError(f"{source} has no column {column!r}, but {listed}")
     _guess_columns(column_of, names, rows)
-    if rows and not ("problem" in column_of and "answer" in column_of):
+    first = rows[0].get(column_of.get("problem")) if rows else None
+    has_replies = isinstance(first, list) and _conversation(first)[2] is not None
+    if rows and not ("problem" in column_of and ("answer" in column_of or has_replies)):
         parts = ", ".join(f"{part}: {column_of.get(part, '…')}" for part in USUAL)
         raise DataError(
             f"{source} has the columns {listed}: say which holds the problem, which the answer,"
@@ -210,6 +234,9 @@ def _guess_columns(column_of: dict[str, str], names: list[str], rows: list[dict]
     by_lower_case: dict[str, str] = {}
     for name in names:
         by_lower_case.setdefault(str(name).strip().lower(), name)
+    for usual in USUAL["answer"]:
+        if "." in usual and any(at(row, usual) is not None for row in rows[:100]):
+            by_lower_case.setdefault(usual, usual)
     for part, usual_names in USUAL.items():
         if part in column_of:
             continue
@@ -218,6 +245,9 @@ def _guess_columns(column_of: dict[str, str], names: list[str], rows: list[dict]
             if column is not None and column not in column_of.values():
                 column_of[part] = column
                 break
+    body = by_lower_case.get(BODY)
+    if body and problem_is_guessed and str(column_of.get("problem")).lower() == "question":
+        column_of[BODY] = body
     # In Alpaca's form `instruction` and `input` are halves of one problem: neither is the problem.
     instruction, more_of_it = by_lower_case.get("instruction"), by_lower_case.get("input")
     is_half = problem_is_guessed and column_of.get("problem") == instruction
@@ -234,31 +264,56 @@ def _note(mapped: Rows, column_of: dict[str, str], names: list[str], split: str 
         if mapped and column != part:
             notes.append(f"{column} → {part}")
     if "reasoning" not in column_of and any(row["reasoning"] for row in mapped):
-        notes.append(f"worked solutions in {column_of['answer']} → reasoning")
+        notes.append(f"worked solutions in {column_of.get('answer', 'the reply')} → reasoning")
     if dropped := sorted(TAKEN.intersection(names) - set(column_of.values())):
         notes.append(f"without {', '.join(dropped)}, which the trainer itself has")
     return f" ({', '.join(notes)})" if notes else ""
 
 
 def _mapped_row(row: dict, column_of: dict[str, str]) -> dict:
-    problem, raw, reasoning = (row.get(column_of.get(part)) for part in USUAL)
+    problem, raw, reasoning = (at(row, column_of.get(part, "")) for part in USUAL)
+    turns = []
     if isinstance(problem, list):
-        problem = _last_question(problem)
+        turns, problem, reply = _conversation(problem)
+        raw = reply if "answer" not in column_of else raw
+        reasoning = reasoning or reply
+    body = row.get(column_of.get(BODY))
+    if body and isinstance(problem, str):
+        problem = f"{str(body).rstrip(' .')}. {problem}"
     reasoning = _only(reasoning)
     if not isinstance(reasoning, str) or reasoning == raw:
         reasoning = None
     columns = {
         key: value for key, value in row.items() if key not in TAKEN and key not in ("answer", RAW)
     }
+    if turns:
+        columns[TURNS] = turns
     return with_gold(columns | {"problem": problem}, raw, reasoning)
 
 
-def _last_question(messages: list) -> Any:
-    """What the user says last in a list of messages, which is trl's form of a prompt."""
-    for message in reversed(messages):
-        if isinstance(message, dict) and message.get("role") == "user":
-            return message.get("content")
-    return None
+ROLES = {"human": "user", "gpt": "assistant"}  # of ShareGPT
+
+
+def _conversation(messages: list) -> tuple[list[dict[str, str]], str | None, str | None]:
+    """(turns before, the last question, the reply to it) of a list of messages as trl, OpenAI or
+    ShareGPT write them; None for what it does not have. Messages that are no text have none."""
+    turns = []
+    for message in messages:
+        if not isinstance(message, dict):
+            return [], None, None
+        role = message.get("role", message.get("from"))
+        content = message.get("content", message.get("value"))
+        if isinstance(content, list):  # of parts
+            content = "\n".join(str(part.get("text")) for part in content if isinstance(part, dict))
+        turns.append({"role": ROLES.get(role, role), "content": content})
+    if not all(isinstance(text, str) for turn in turns for text in turn.values()):
+        return [], None, None
+    questions = [i for i, turn in enumerate(turns) if turn["role"] == "user"]
+    if not questions:
+        return [], None, None
+    last = questions[-1]
+    reply = turns[-1]["content"] if last < len(turns) - 1 else None
+    return turns[:last], turns[last]["content"], reply
 
 
 def at(row: dict, column: str) -> Any:
@@ -269,8 +324,18 @@ def at(row: dict, column: str) -> Any:
     if column in row or "." not in column:
         return row.get(column)
     for key in column.split("."):
-        row = row.get(key) if isinstance(row, dict) else None
+        row = _parsed(row).get(key)
     return row
+
+
+def _parsed(value: Any) -> dict:
+    """A mapping, which a column may hold as JSON or as Python writes it; empty where it is none."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        for read in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                value = read(value)
+                break
+    return value if isinstance(value, dict) else {}
 
 
 def _only(value: Any) -> Any:
@@ -283,11 +348,19 @@ def _read(file: Path) -> list[dict]:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        data = file.read_bytes()
+        if file.suffix == ".gz":
+            data = gzip.decompress(data)
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return data.decode("utf-16")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if Path(file.name.removesuffix(".gz")).suffix in (".csv", ".tsv"):
+            with contextlib.suppress(UnicodeDecodeError):  # as spreadsheets in Europe save them
+                return data.decode("cp1252")
         raise DataError(f"{file} is not UTF-8 ({error}): save it in that encoding") from error
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{file} cannot be read: {error}") from error
 
 
 def _jsonl(file: Path) -> list[dict]:
@@ -328,13 +401,18 @@ def _object(row: object, place: str) -> dict:
 
 
 def _csv(file: Path) -> list[dict]:
-    """With commas, or where its first line has more of them, semicolons. An empty cell is None."""
+    """With commas, or what its first line has more of: semicolons, tabs, or what a spreadsheet says
+    in a line `sep=;`. An empty cell is None."""
     text = _text(file)
-    first = text.partition("\n")[0]
+    first, _, after = text.partition("\n")
+    delimiter = max(",;\t", key=first.count)
+    if re.fullmatch(r"sep=.\r?", first):
+        delimiter = first[4]
+        text = after
     csv.field_size_limit(2**30)  # the process is limited anyway
     lines = csv.DictReader(
         io.StringIO(text, newline=""),
-        delimiter=";" if first.count(";") > first.count(",") else ",",
+        delimiter=delimiter,
         strict=True,
     )
     rows = []
@@ -350,10 +428,19 @@ def _csv(file: Path) -> list[dict]:
     return rows
 
 
+def _gzip(file: Path) -> list[dict]:
+    suffix = Path(file.stem).suffix
+    if suffix not in (".csv", ".tsv", ".json", ".jsonl"):
+        raise DataError(f"{file}: what is compressed must end in .csv, .tsv, .json or .jsonl")
+    return READERS[suffix](file)
+
+
 READERS: dict[str, Callable[[Path], list[dict]]] = {
     ".csv": _csv,
     ".json": _json,
     ".jsonl": _jsonl,
     ".parquet": parquet,
+    ".tsv": _csv,
+    ".gz": _gzip,
 }
 FILE_TYPES = tuple(READERS)

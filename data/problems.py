@@ -17,6 +17,7 @@ from data import SETS, made
 from data.identity import asked, fingerprint
 from data.imports import named_function, raised, short_repr
 from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
+from data.prompt import TURNS
 from data.sources import DataError
 from rewards.verifier import judge
 from rewards.verifier.gold import gold_answer, read_check, why_unearnable
@@ -41,7 +42,8 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if os.path.isdir(name):  # noqa: PTH112
         return partial(of_folder, name)
     if os.path.exists(name):  # noqa: PTH110
-        raise ImportError(f"a file of problems ends in {', '.join(FILE_TYPES)}")
+        instead = "; save a spreadsheet as .csv" if name.endswith((".xlsx", ".xls", ".ods")) else ""
+        raise ImportError(f"a file of problems ends in {', '.join(FILE_TYPES)}{instead}")
     if Path(name).suffix in FILE_TYPES:
         raise ImportError(f"there is no such file{_beside(name)}")
     if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
@@ -126,7 +128,8 @@ def load(
     report += selection.report()
     if not source:
         raise DataError(f"{report}; it needs a row for each, with its answer (docs/your-data.md)")
-    if not rows:
+    # What another set has had already is missed by nobody.
+    if not rows and not any(reason.startswith("repeated") for reason in selection.dropped):
         raise DataError(f"{report}{selection.values_of_where()}; nothing is left to use")
     return rows, report
 
@@ -272,8 +275,11 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Whether a row has the value that `where` asks for, one of a list, or a number from `min` to
-    `max`. A CSV has text for a number, and a cell may hold several values."""
+    """Whether a row has the value that `where` asks for, one of a list, a number from `min` to
+    `max`, or a value that is `not` of these. A CSV has text for a number, and a cell may hold
+    several values."""
+    if isinstance(wanted, dict) and "not" in wanted:
+        return not _fits(value, wanted["not"])
     if isinstance(value, list):
         return any(_fits(item, wanted) for item in value)
     if isinstance(wanted, dict):
@@ -371,7 +377,7 @@ def for_rewards(row: dict) -> dict:
     """The columns of a row that a reward may ask for, with its gold as `solution`, and as `answer`
     in the form that the data has it in; without the worked solution and its answer, which are for
     the warm start."""
-    hidden = ("reasoning", "answer", RAW, WEIGHT)
+    hidden = ("reasoning", "answer", RAW, TURNS, WEIGHT)
     columns = {key: value for key, value in row.items() if key not in hidden}
     columns["answer"] = row["solution"] if row.get(RAW) is None else row[RAW]
     return columns

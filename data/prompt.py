@@ -11,21 +11,34 @@ PLAIN_CHAT_TEMPLATE = (
     "{% endfor %}"
 )
 
+# The key of a row's messages before its problem; no parameter of a reward can have it.
+TURNS = "the turns before"
 
-def messages(problem: str, system: str | None, example: dict | None = None) -> list[dict[str, str]]:
-    """The conversation that asks for a solution of `problem`, after a worked `example` (a row)
-    where one is given.
+
+def messages(
+    problem: str | dict, system: str | None, example: dict | None = None
+) -> list[dict[str, str]]:
+    """The conversation that asks for a solution of `problem`, a text or a row, after a worked
+    `example` (a row) where one is given. The row's own turns stand before it; its system message
+    follows the recipe's.
 
     The example is part of the question and not a turn of its own, because the templates of
     reasoning models cut the thoughts out of past turns.
     """
+    turns_before = []
+    if isinstance(problem, dict):
+        turns_before = list(problem.get(TURNS) or [])
+        problem = problem["problem"]
+    if turns_before and turns_before[0]["role"] == "system":
+        texts = [system, turns_before.pop(0)["content"]]
+        system = "\n\n".join(filter(None, texts))
     if example:
         worked = completion(
             example["reasoning"], example.get("answer") or example["solution"], opened=False
         )
         problem = f"{example['problem']}\n\n{worked}\n\n{problem}"
     turns = [{"role": "system", "content": system}] if system else []
-    return [*turns, {"role": "user", "content": problem}]
+    return [*turns, *turns_before, {"role": "user", "content": problem}]
 
 
 def prompt_ids(tokenizer, conversation: list[dict[str, str]]) -> list[int]:
@@ -36,8 +49,8 @@ def prompt_ids(tokenizer, conversation: list[dict[str, str]]) -> list[int]:
     )["input_ids"]
 
 
-def question_ids(tokenizer, problem: str, system: str | None) -> list[int]:
-    """`prompt_ids` of a problem alone."""
+def question_ids(tokenizer, problem: str | dict, system: str | None) -> list[int]:
+    """`prompt_ids` of a problem, or of a row with the turns before it."""
     return prompt_ids(tokenizer, messages(problem, system))
 
 
@@ -93,6 +106,23 @@ def end_of_turn(tokenizer) -> str | None:
     tail = tokenizer.apply_chat_template(turn, tokenize=False).rpartition("@@")[2].lstrip()
     special = {token.content for token in tokenizer.added_tokens_decoder.values()}
     return max((token for token in special if tail.startswith(token)), key=len, default=None)
+
+
+def begins_with_bos(tokenizer) -> bool:
+    """Whether the tokenizer by itself begins every text with a token for that."""
+    return tokenizer.bos_token_id is not None and (
+        tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id]
+    )
+
+
+def writes_no_header(tokenizer) -> bool:
+    """Whether the chat template leaves out where the assistant's turn begins."""
+    turn = messages("?", None)
+    texts = []
+    for header in (True, False):
+        text = tokenizer.apply_chat_template(turn, add_generation_prompt=header, tokenize=False)
+        texts.append(text)
+    return texts[0] == texts[1] and PLAIN_CHAT_TEMPLATE not in tokenizer.chat_template
 
 
 def tells_the_day(tokenizer) -> bool:

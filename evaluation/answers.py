@@ -129,9 +129,7 @@ class Answers:
         self.opened = prompt.think_opened(tokenizer)
         self.prompts = []
         for row in self.rows:
-            conversation = prompt.messages(
-                row["problem"], self.recipe.prompt.system, contestant.example
-            )
+            conversation = prompt.messages(row, self.recipe.prompt.system, contestant.example)
             self.prompts.append(prompt.prompt_ids(tokenizer, conversation))
         self.settings = answer_settings(contestant, rows, self.prompts[0])
         self.answers = self._read() if self.file.is_file() else []

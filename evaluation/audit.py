@@ -445,7 +445,7 @@ def _paid(
             response = [{"role": "assistant", "content": response}]
         completions.append(response)
     columns |= {
-        "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
+        "prompts": [prompt.messages(row, recipe.prompt.system) for row in rows],
         "completion_ids": ids,
         "think_opened": [False] * len(rows),
         "trainer_state": TrainerState(max_steps=(size_of_run(recipe) or [1])[0]),

@@ -50,6 +50,7 @@ def model_findings(
         lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
         _say_lengths(lengths)
         yield from _template_findings(recipe, tokenizer)
+        yield from _prompt_findings(recipe, tokenizer, rows[0])
         yield from _unknown_letters(recipe, tokenizer, rows)
         yield from _probe_findings(recipe, tokenizer)
     if rows:
@@ -116,6 +117,26 @@ def _template_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
             " 26 Jul 2024}), or a model.chat_template without it"
         )
         yield fault_at(recipe, "warning", ("model",), message)
+
+
+def _prompt_findings(recipe: Recipe, tokenizer, row: dict) -> Iterator[Fault]:
+    """What the special tokens of a prompt are that a model was not trained with."""
+    ids = list(prompt.question_ids(tokenizer, row, recipe.prompt.system))
+    begin = tokenizer.bos_token_id
+    messages = []
+    if begin is not None and ids[:2] == [begin, begin]:
+        messages.append(f"writes {tokenizer.bos_token} twice at the start of a prompt")
+    if prompt.begins_with_bos(tokenizer) and ids[0] != begin:
+        messages.append(f"begins no prompt with {tokenizer.bos_token}, as the tokenizer does")
+    if prompt.writes_no_header(tokenizer):
+        messages.append("writes no header of the assistant's turn (add_generation_prompt)")
+    unknown = tokenizer.unk_token_id
+    header = prompt.question_ids(tokenizer, "", recipe.prompt.system)
+    if unknown not in (None, begin, tokenizer.eos_token_id) and unknown in header:
+        messages.append(f"writes what the tokenizer has no token for, {tokenizer.unk_token}")
+    for message in messages:
+        advice = "the model may never have seen that: set model.chat_template"
+        yield fault_at(recipe, "warning", ("model",), f"the chat template {message}; {advice}")
 
 
 def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fault]:
@@ -244,7 +265,7 @@ def _memory_findings(
 
 def _say_prompt(recipe: Recipe, tokenizer, row: dict):
     """Say the first prompt as the model reads it, and how a completion starts and ends."""
-    ids = prompt.question_ids(tokenizer, row["problem"], recipe.prompt.system)
+    ids = prompt.question_ids(tokenizer, row, recipe.prompt.system)
     say("the first prompt, in training and in evaluation, special tokens and all:\n")
     say("  " + tokenizer.decode(ids).replace("\n", "\n  ") + "▸")
     start = "at ▸"

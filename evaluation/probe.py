@@ -137,7 +137,7 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
     hash of their content, which takes a second or so per GB: a run's folder may be copied, and its
     files are newer then."""
     system = contestant.recipe.prompt.system
-    first_prompt = prompt.question_ids(tokenizer, rows[0]["problem"], system)
+    first_prompt = prompt.question_ids(tokenizer, rows[0], system)
     settings = answer_settings(contestant, rows, first_prompt)
     settings = {key: value for key, value in settings.items() if key not in NOT_THE_POLICY}
     settings["dtype"] = contestant.recipe.model.dtype  # whatever the engine computes in

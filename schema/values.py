@@ -207,6 +207,11 @@ class Where:
 
     def _column_refusal(self, condition: Any) -> str | None:
         if isinstance(condition, dict) and condition:
+            if "not" in condition:
+                excluded = condition["not"]
+                refusal = "`not` stands alone, before a value or a list of values"
+                is_alone = len(condition) == 1 and not isinstance(excluded, dict)
+                return self._column_refusal(excluded) if is_alone else refusal
             refusal = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(condition)
             if not refusal and condition.get("min", -math.inf) > condition.get("max", math.inf):
                 refusal = "`min` is above `max`"
@@ -214,7 +219,7 @@ class Where:
         values = condition if isinstance(condition, list) else [condition]
         if values and all(_is_plain(value) for value in values):
             return None
-        return "expected a value, a list of values, or {min: …, max: …}"
+        return "expected a value, a list of values, {min: …, max: …}, or {not: …}"
 
 
 class Switch:

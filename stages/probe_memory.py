@@ -68,7 +68,7 @@ def longest_first(rows: list[dict], tokenizer, system: str | None) -> list[dict]
     """The rows, sorted by the length of their prompts, the longest first."""
 
     def prompt_length(row: dict) -> int:
-        return len(prompt.question_ids(tokenizer, row["problem"], system))
+        return len(prompt.question_ids(tokenizer, row, system))
 
     return sorted(rows, key=prompt_length, reverse=True)
 

@@ -92,7 +92,7 @@ def tokenised(
         if not row["reasoning"]:
             without += 1
             continue
-        prefix = prompt.question_ids(tokenizer, row["problem"], system)
+        prefix = prompt.question_ids(tokenizer, row, system)
         text = prompt.completion(row["reasoning"], row.get("answer") or row["solution"], opened)
         completion, completion_mask = tokenise_solution(tokenizer, tools or {}, text)
         if max_length and len(prefix) + len(completion) > max_length:

@@ -155,6 +155,8 @@ def _complaint(folder: Path, chat: Chat) -> str | None:
         text = tokenizer.apply_chat_template(question, add_generation_prompt=True, tokenize=False)
         if QUESTION not in text:
             return "does not write the question"
+        if chat.system and chat.system.strip() not in text:
+            return "does not write prompt.system: put it into model.chat_template, or leave it out"
         texts = [text, tokenizer.apply_chat_template(answered, tokenize=False)]
         tokens = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
         vocabulary = [[token] for token in range(len(tokenizer))]
@@ -176,7 +178,11 @@ SET_BY_CALLER = {"messages", "tools", "add_generation_prompt", "bos_token", "eos
 def template_of(tokenizer, template: str | None, arguments: dict) -> str:
     """The recipe's template, or else the tokenizer's, or else a plain one, with the recipe's
     arguments."""
-    template = template or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE
+    template = template or one_template(tokenizer)
+    if not template:
+        template = prompt.PLAIN_CHAT_TEMPLATE
+        if prompt.begins_with_bos(tokenizer):
+            template = "{{ bos_token }}" + template
     return with_arguments(template, arguments)
 
 

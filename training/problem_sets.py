@@ -187,7 +187,7 @@ def _never_trained_on(recipe: Recipe, train: list[dict], held_out: list[dict]) -
         excluded |= trained
         if words:
             left_out = f"; {len(trained):,} held-out problems were trained on, and are left out"
-            say(f"data: has changed since {folder} began: {words}{left_out if trained else ''}")
+            say(f"the data has changed since {folder} began: {words}{left_out if trained else ''}")
     unseen = [row for row in held_out if fingerprint(row) not in excluded]
     if held_out and not unseen:
         message = "data.train: every held-out problem was trained on, when the data was another:"
@@ -207,7 +207,7 @@ def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], li
 def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:
     """Tokens of the prompts of up to a thousand of the rows, ascending."""
     sample = random.Random(0).sample(rows, min(1000, len(rows)))
-    return sorted(len(prompt.question_ids(tokenizer, row["problem"], system)) for row in sample)
+    return sorted(len(prompt.question_ids(tokenizer, row, system)) for row in sample)
 
 
 def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:

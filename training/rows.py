@@ -33,8 +33,8 @@ def rows_that_fit(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[d
     for row in rows:
         # A token is at least one byte, so most rows need not be tokenised.
         tokens = template_tokens + len(row["problem"].encode())
-        if tokens > longest_prompt:
-            tokens = len(prompt.question_ids(tokenizer, row["problem"], system))
+        if tokens > longest_prompt or row.get(prompt.TURNS):
+            tokens = len(prompt.question_ids(tokenizer, row, system))
         if tokens <= longest_prompt:
             fitting.append(row)
     if not fitting:
@@ -74,7 +74,7 @@ def prompt_dataset(rows: list[dict], tokenizer, system: str | None) -> "Dataset"
     prompted = []
     for row in rows:
         columns = for_rewards(row)
-        columns["prompt"] = prompt.messages(row["problem"], system)
+        columns["prompt"] = prompt.messages(row, system)
         columns["think_opened"] = opened
         prompted.append(columns)
     if len({type(columns["answer"]) for columns in prompted}) > 1:  # of several sets

@@ -207,7 +207,7 @@ def check_adapter(
     """
     trainer.accelerator.wait_for_everyone()  # the first of them saved it
     system = recipe.prompt.system
-    prompts = [prompt.question_ids(tokenizer, row["problem"], system) for row in rows[:4]]
+    prompts = [prompt.question_ids(tokenizer, row, system) for row in rows[:4]]
     policy = trainer.accelerator.unwrap_model(trainer.model)
     autocast = None
     if trainer.args.bf16:

@@ -1,5 +1,6 @@
 """Data of a user's own: files, folders and data sets of the Hub, with columns of any names."""
 
+import gzip
 import json
 import os
 import sys
@@ -9,7 +10,7 @@ import httpx
 import pandas as pd
 import pytest
 
-from data import hub
+from data import hub, prompt
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, DataNotReached
@@ -50,6 +51,46 @@ def test_columns_of_any_names(row, columns, solution, reasoning, message, tmp_pa
     assert not (TAKEN | {"reasoning", RAW}) & given.keys()
     others = row.keys() - TAKEN - {"problem", "answer", "solution"}
     assert {key: given[key] for key in others} == {key: row[key] for key in others}
+
+
+@cases(__file__, "formats_of_sets_that_people_have")
+def test_formats_of_sets_that_people_have(row, problem, turns, reasoning, tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    (read,), _ = load(str(file), "train", {})
+    assert (read["problem"], read["solution"], read["reasoning"]) == (problem, "5", reasoning)
+    conversation = prompt.messages(read, None)
+    assert len(conversation) == turns + 1
+    assert conversation[-1] == {"role": "user", "content": problem}
+
+
+def test_no_turn_of_a_conversation_is_lost(tmp_path):
+    rows = [{"prompt": CHAT, "answer": "5"}]
+    rows.append({"prompt": [{"role": "user", "content": "1+2?"}, *CHAT[2:]], "answer": "5"})
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first, second = load(str(file), "train", {})[0]  # the same last question is no repeat
+    assert prompt.messages(first, None) == CHAT
+    system = {"role": "system", "content": "Think.\n\nBe brief."}
+    assert prompt.messages(first, "Think.") == [system, *CHAT[1:]]
+    assert prompt.messages(second, "Think.")[1] == rows[1]["prompt"][0]
+    assert judged_by(first) == ["Be brief.", "1+1?", "2", "2+3?", "5"]
+    assert prompt.TURNS not in for_rewards(first)
+
+
+@cases(__file__, "what_a_file_is_written_in")
+def test_what_a_file_is_written_in(file, text, encoding, tmp_path):
+    content = text.encode(encoding)
+    path = tmp_path / file
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    (row,), _ = load(str(path), "train", {})
+    assert (row["problem"], row["solution"], row["name"]) == ("2+3, or?", "5", "ß")
+
+
+def test_a_spreadsheet_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "mine.xlsx").write_bytes(b"PK")
+    with pytest.raises(ImportError, match=r"save a spreadsheet as \.csv"):
+        load(str(tmp_path / "mine.xlsx"), "train", {})
 
 
 @cases(__file__, "files_and_folders")
@@ -218,6 +259,8 @@ def test_where_takes_rows_by_their_columns(tmp_path):
         ({"source": "B"}, "23"),
         ({"level": 2.0}, "1"),
         ({"answer": [0, "3"]}, "03"),
+        ({"level": {"not": 2}}, "023"),
+        ({"level": {"not": [1, 3]}, "source": {"not": "b"}}, "1"),
     ]:
         found, report = load(str(file), "train", {"where": where})
         assert (
