@@ -3,15 +3,18 @@
 import json
 
 import pytest
+from tokenizers import processors
 from transformers import AutoTokenizer
 
+from console.faults import RecipeError
 from data import prompt
+from evaluation.findings import _prompt_findings
 from schema.recipe import load_recipe
 from stages.sft import tokenised
 from tests.support import ROOT, TEMPLATES
 from tests.tables import cases
 from training.model import load_tokenizer
-from training.opening import with_arguments
+from training.opening import template_of, with_arguments
 from training.tiny_models import built_model
 
 SYSTEM = "Think."
@@ -176,3 +179,53 @@ def test_a_model_built_twice_from_a_seed_is_the_same(tmp_path):
     ]
     other = built_model("tiny-qwen3", 8, tmp_path / "c") / "model.safetensors"
     assert files[0].read_bytes() == files[1].read_bytes() != other.read_bytes()
+
+
+BOS = "<|im_start|>"  # tiny-qwen2's tokenizer has none, so that one of its tokens stands for it
+
+
+def with_bos(folder):
+    """A tokenizer that begins every text with a BOS token, as Llama's and Gemma's do."""
+    tokenizer = AutoTokenizer.from_pretrained(folder, bos_token=BOS)
+    begin = [(BOS, tokenizer.bos_token_id)]
+    added = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=begin)
+    tokenizer.backend_tokenizer.post_processor = added
+    return tokenizer
+
+
+def test_a_base_model_without_a_template_begins_as_its_tokenizer_does(tiny_qwen2):
+    tokenizer = with_bos(tiny_qwen2)
+    tokenizer.chat_template = None
+    tokenizer.chat_template = template_of(tokenizer, None, {})
+    ids = prompt.question_ids(tokenizer, "What is 7 + 5?", None)
+    assert tokenizer.decode(ids) == f"{BOS}Problem: What is 7 + 5?\n\nSolution:\n"
+    plain = AutoTokenizer.from_pretrained(tiny_qwen2)
+    plain.chat_template = None
+    assert template_of(plain, None, {}) == prompt.PLAIN_CHAT_TEMPLATE
+
+
+QUESTION = "{% for m in messages %}{{ m.content }}{% endfor %}"
+HEADER = "{% if add_generation_prompt %}A:{% endif %}"
+TEMPLATES_THAT_HARM = {
+    "two": ("{{ bos_token }}{{ bos_token }}" + QUESTION + HEADER, "twice at the start"),
+    "none": (QUESTION + HEADER, "begins no prompt with"),
+    "no header": ("{{ bos_token }}" + QUESTION, "no header of the assistant's turn"),
+    "sound": ("{{ bos_token }}" + QUESTION + HEADER, None),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES_THAT_HARM)
+def test_what_a_template_does_to_a_prompt_is_said(name, tiny_qwen2):
+    template, message = TEMPLATES_THAT_HARM[name]
+    tokenizer = with_bos(tiny_qwen2)
+    tokenizer.chat_template = template
+    recipe = load_recipe(ROOT / "recipes/tiny-arithmetic.yaml", [])
+    faults = list(_prompt_findings(recipe, tokenizer, {"problem": "What is 7 + 5?"}))
+    assert [message in fault.message for fault in faults] == [True] * bool(message)
+
+
+def test_a_template_that_leaves_the_system_prompt_out_is_refused():
+    own = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
+    changes = [f"model.chat_template={json.dumps(own)}", "prompt.system=Think."]
+    with pytest.raises(RecipeError, match=r"does not write prompt\.system"):
+        load_tokenizer(load_recipe(ROOT / "recipes/tiny-arithmetic.yaml", changes))
