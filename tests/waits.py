@@ -103,3 +103,8 @@ def run_command(words, timeout: float = PATIENCE, **options) -> subprocess.Compl
     if check:
         done.check_returncode()
     return done
+
+
+def capture(words, **options) -> subprocess.CompletedProcess:
+    """`run_command`, which keeps what the program prints, as text."""
+    return run_command(words, capture_output=True, text=True, **options)

@@ -80,10 +80,8 @@ def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_p
     assert missing_columns(recipe, usual) == []
     (fault,) = missing_columns(recipe, [*usual, column])
     assert fault.place == Place(str(path), 5)
-    assert (
-        f"the data has a column '{column}', which would stand for this reward's argument"
-        in fault.message
-    )
+    line = f"the data has a column '{column}', which would stand for this reward's argument"
+    assert line in fault.message
 
 
 def test_what_a_library_refuses_is_a_fault_and_what_it_trips_over_is_a_bug():

@@ -15,7 +15,7 @@ from schema.recipe import load_recipe
 from stages import split_options
 from tests.support import ROOT
 from tests.tables import cases
-from tests.waits import run_command
+from tests.waits import capture, run_command
 
 TABLE = (
     "from console.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n|"
@@ -25,10 +25,8 @@ TABLE = (
 
 def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
     command = [sys.executable, "-c", TABLE]
-    assert (
-        "| --- | ---: |"
-        in run_command(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    )
+    line = "| --- | ---: |"
+    assert line in capture(command, check=True).stdout
     leader, follower = pty.openpty()
     run_command(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm"})
     drawn = os.read(leader, 10_000).decode()
@@ -130,10 +128,8 @@ def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
     """As the shell and stages/__init__.py part it again; test_makefile.py gives such commands to
     make."""
     monkeypatch.chdir(tmp_path)
-    text, given = (
-        (ROOT / "recipes/tiny-arithmetic.yaml").read_text(),
-        [f"prompt.system={json.dumps(name)}"],
-    )
+    text = (ROOT / "recipes/tiny-arithmetic.yaml").read_text()
+    given = [f"prompt.system={json.dumps(name)}"]
     for folder in ("recipes", ".", name, str(tmp_path)):
         path = Path(folder) / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
@@ -143,9 +139,8 @@ def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
         )
         asked = dict(each.split("=", 1) for each in options)
         found = asked["RECIPE"] if "/" in asked["RECIPE"] else f"recipes/{asked['RECIPE']}.yaml"
-        assert (make, target, Path(found)) == ("make", "grpo", path) and not asked["RECIPE"][
-            0
-        ].isspace()
+        assert (make, target, Path(found)) == ("make", "grpo", path)
+        assert not asked["RECIPE"][0].isspace()
         assert split_options([f"ARGS={asked['ARGS']}"]) == given
 
 

@@ -23,11 +23,8 @@ def test_gold_answer(text, gold):
 
 
 def test_boxed_finds_every_box_in_order():
-    assert boxed(r"\boxed{1} and \boxed{\sqrt{2}} and \boxed 3, \boxeder{4}") == [
-        "1",
-        r"\sqrt{2}",
-        "3",
-    ]
+    expected = ["1", r"\sqrt{2}", "3"]
+    assert boxed(r"\boxed{1} and \boxed{\sqrt{2}} and \boxed 3, \boxeder{4}") == expected
 
 
 def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
@@ -173,10 +170,8 @@ def test_a_file_of_the_users_own(suffix, tmp_path):
         else frame.to_json(file, orient="records", lines=True)
     )
     problems, report = load(str(file), "test", {})
-    assert [(row["problem"], row["solution"], row["hint"]) for row in problems] == [
-        ("2+3?", "5", "h"),
-        ("What is half of 1?", r"\frac12", "h"),
-    ]
+    expected = [("2+3?", "5", "h"), ("What is half of 1?", r"\frac12", "h")]
+    assert [(row["problem"], row["solution"], row["hint"]) for row in problems] == expected
     assert "2 problems, 1 dropped (1 without a problem: row 2)" in report
 
 
@@ -193,10 +188,7 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
     __file__,
     "a_broken_file_of_the_users_own_is_named",
     ('{"problem": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "is nested too deeply"),
-    (
-        '{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"),
-        "is not UTF-8 .*: save it in",
-    ),
+    ('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"), "is not UTF-8 .*: save it in"),
 )
 def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
     file = tmp_path / f"mine.{'parquet' if content == 'PAR1' else 'jsonl'}"
@@ -295,13 +287,10 @@ def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
     rows, held_out = train_and_held_out(recipe)
     kept, _ = load_train(recipe)
     assert len(rows) == 10 and len(held_out) == 2
-    assert {row["problem"] for row in kept} == {
-        r["problem"] for r in rows if int(r["problem"].split()[2]) < 6
-    }
-    assert (
-        f"{10 - len(kept)} training problems dropped that overlap with the benchmarks"
-        in capsys.readouterr().out
-    )
+    actual = {row["problem"] for row in kept}
+    assert actual == {r["problem"] for r in rows if int(r["problem"].split()[2]) < 6}
+    line = f"{10 - len(kept)} training problems dropped that overlap with the benchmarks"
+    assert line in capsys.readouterr().out
 
 
 def test_a_benchmark_that_is_the_training_set_leaves_nothing(tmp_path):

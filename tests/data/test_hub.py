@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.support import ROOT, hub
-from tests.waits import run_command
+from tests.waits import capture, run_command
 
 ASK = (
     "from data import hub; hub.reach(); hub.reach(); import huggingface_hub as h;"
@@ -19,14 +19,7 @@ ASK = (
 )
 def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, tmp_path):
     with hub(tmp_path, status) as (environment, requests):
-        done = run_command(
-            [sys.executable, "-c", ASK],
-            cwd=ROOT,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = capture([sys.executable, "-c", ASK], env=os.environ | environment, check=True)
     assert done.stdout.strip() == offline
     assert ("does not answer" in done.stderr) == (offline == "True")
     assert len(requests) == asked
@@ -35,12 +28,8 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, t
 @pytest.mark.train
 @pytest.mark.slow
 def test_what_is_not_in_the_cache_is_one_line(tmp_path):
-    overrides = [
-        "model.build=null",
-        "model.name_or_path=a/model",
-        "sft=null",
-        f"output_dir={tmp_path / 'out'}",
-    ]
+    overrides = ["model.build=null", "model.name_or_path=a/model", "sft=null"]
+    overrides += [f"output_dir={tmp_path / 'out'}"]
     with hub(tmp_path, 503) as (environment, requests):
         done = run_command(  # the client reads its environment when it is imported
             [sys.executable, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml", *overrides],

@@ -159,9 +159,8 @@ def test_what_was_not_trusted_does_not_run(own, name):
     if path == "p_here.link.f":
         Path("p_here/link.py").symlink_to(own / list(files)[1])
     message = refused(path)
-    assert message.startswith("you have not trusted ") and message.endswith(
-        f": make trust FILE={given}"
-    )
+    assert message.startswith("you have not trusted ")
+    assert message.endswith(f": make trust FILE={given}")
 
 
 def test_a_trusted_module_of_an_untrusted_package_does_not_run(own):
@@ -198,19 +197,15 @@ def test_nothing_runs_in_place_of_a_trusted_file(own):
 def test_a_file_is_not_another_that_was_imported_before(own):
     trusted("statistics.py", FILE)
     importlib.import_module("statistics")
-    assert (
-        refused("statistics.reward")
-        == "statistics.py is hidden by another module statistics: give your file another name"
-    )
+    expected = "statistics.py is hidden by another module statistics: give your file another name"
+    assert refused("statistics.reward") == expected
 
 
 def test_a_name_that_cannot_be_shown_is_not_told_as_a_command(own):
     written("a\u202eb\n/theirs.py", NOT_RUN)
     Path("link_here.py").symlink_to(own / "a\u202eb\n/theirs.py")
-    assert (
-        refused("link_here.f")
-        == r"['a\u202eb\n/theirs.py']: rename what has characters that cannot be shown"
-    )
+    expected = r"['a\u202eb\n/theirs.py']: rename what has characters that cannot be shown"
+    assert refused("link_here.f") == expected
 
 
 @cases(__file__, "a_file_that_fails_is_told_with_its_line")

@@ -50,9 +50,8 @@ def test_problems_are_right_distinct_and_apart(arguments):
         assert len(needed["numbers"]) == arguments.get("numbers", 3)
         assert max(needed["numbers"]) <= arguments.get("largest", 9)
         assert needed["target"] == arguments.get("target", needed["target"])
-        assert re.findall(r"\d+", row["problem"]) == list(
-            map(str, [needed["target"], *needed["numbers"]])
-        )
+        expected = list(map(str, [needed["target"], *needed["numbers"]]))
+        assert re.findall(r"\d+", row["problem"]) == expected
         assert judge(
             f"<answer>{row['solution']}</answer>", "", check=row["check"], reading=STRICT
         ).right
@@ -111,9 +110,8 @@ def test_a_wrong_check_of_the_users_own_is_named_with_its_row(check, message, tm
     file.write_text(
         "".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "problem": "?", "check": check}))
     )
-    with pytest.raises(
-        DataError, match=rf"mine\.jsonl row 2 has a `check` that cannot be used: {message}"
-    ):
+    expected = rf"mine\.jsonl row 2 has a `check` that cannot be used: {message}"
+    with pytest.raises(DataError, match=expected):
         load(str(file), "train", {})
 
 
@@ -122,10 +120,8 @@ def test_a_check_is_part_of_what_a_problem_is_judged_by(tmp_path):
         json.dumps(ROW) + "\n" + json.dumps({"problem": "2+3?", "solution": 5}) + "\n"
     )
     rows, _ = load(str(tmp_path / "mine.jsonl"), "train", {})
-    assert list(map(judged_by, rows)) == [
-        [ROW["problem"], ROW["solution"], ROW["check"]],
-        ["2+3?", "5"],
-    ]
+    expected = [[ROW["problem"], ROW["solution"], ROW["check"]], ["2+3?", "5"]]
+    assert list(map(judged_by, rows)) == expected
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])

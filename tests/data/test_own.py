@@ -15,9 +15,8 @@ from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, DataNotReached
 from schema.recipe import load_recipe
-from tests.support import ROOT
 from tests.tables import cases
-from tests.waits import run_command
+from tests.waits import capture
 from training.problem_sets import load_train
 
 CHAT = [
@@ -35,11 +34,8 @@ def test_columns_of_any_names(row, columns, solution, reasoning, message, tmp_pa
     file = tmp_path / "mine.jsonl"
     file.write_text(json.dumps(row) + "\n")
     (found,), report = load(str(file), "train", {"columns": columns} if columns else {})
-    assert (found["problem"], found["solution"], found["reasoning"]) == (
-        "2+3?",
-        solution,
-        reasoning,
-    )
+    expected = ("2+3?", solution, reasoning)
+    assert (found["problem"], found["solution"], found["reasoning"]) == expected
     assert message in report.partition("1 problems")[2] and bool(message) == report.endswith(")")
     given = for_rewards(found)
     gold = next(
@@ -263,10 +259,8 @@ def test_where_takes_rows_by_their_columns(tmp_path):
         ({"level": {"not": [1, 3]}, "source": {"not": "b"}}, "1"),
     ]:
         found, report = load(str(file), "train", {"where": where})
-        assert (
-            "".join(row["solution"] for row in found) == kept
-            and f"{4 - len(kept)} others passed over" in report
-        )
+        assert "".join(row["solution"] for row in found) == kept
+        assert f"{4 - len(kept)} others passed over" in report
     assert [
         each["solution"]
         for each in load(str(file), "train", {"where": {"source": "b"}, "limit": 1})[0]
@@ -278,10 +272,8 @@ def test_where_takes_rows_by_their_columns(tmp_path):
     ]
     file.write_text("\n".join(lines))
     for where, kept in ({"level": 4}, "013"), ({"is.valid": True}, "3"):
-        assert (
-            "".join(row["solution"] for row in load(str(file), "train", {"where": where})[0])
-            == kept
-        )
+        actual = "".join(row["solution"] for row in load(str(file), "train", {"where": where})[0])
+        assert actual == kept
     # Columns under trl's names, and under ours that are others there.
     theirs = [
         {"prompt": f"{i}?", "key": str(i), "answer": "ab"[i % 2], "completion": i // 2}
@@ -296,18 +288,13 @@ def test_where_takes_rows_by_their_columns(tmp_path):
         ({"key": 2}, "2"),
     ):
         found, _ = load(str(trls), "train", {"where": where, "columns": {"answer": "key"}})
-        assert (
-            "".join(row["solution"] for row in found) == kept
-            and not {"prompt", "completion"} & found[0].keys()
-        )
-    with pytest.raises(
-        DataError,
-        match="has no column 'lvl' for `where`, but problem, level, solution, reasoning, an",
-    ):
+        assert "".join(row["solution"] for row in found) == kept
+        assert not {"prompt", "completion"} & found[0].keys()
+    message = "has no column 'lvl' for `where`, but problem, level, solution, reasoning, an"
+    with pytest.raises(DataError, match=message):
         load(str(file), "train", {"where": {"lvl": 2}})
-    with pytest.raises(
-        DataError, match=r"by `where`; level has 4.0, ' 4 ', None, '4.0'; nothing is left to use"
-    ):
+    expected = r"by `where`; level has 4.0, ' 4 ', None, '4.0'; nothing is left to use"
+    with pytest.raises(DataError, match=expected):
         load(str(file), "train", {"where": {"level": 9}})
 
 
@@ -320,9 +307,8 @@ def test_a_weight_moves_no_held_out_problem_into_training():
 
     (rows, held_out), (same, also) = split(2), split(1)
     assert [row["problem"] for row in rows + held_out] == [row["problem"] for row in same + also]
-    assert len(weighted(rows)) == 2 * len(rows) and not {r["problem"] for r in weighted(rows)} & {
-        r["problem"] for r in also
-    }
+    assert len(weighted(rows)) == 2 * len(rows)
+    assert not {r["problem"] for r in weighted(rows)} & {r["problem"] for r in also}
 
 
 SHA = "e53f048856ff4f594e959d75785d2c2d37b678ee"
@@ -377,13 +363,8 @@ def test_a_data_set_of_the_hub(tmp_path):
         {"split": "dev"},
         {"revision": "0" * 40},
     ]
-    done = run_command(
-        [sys.executable, "-c", READ, json.dumps(given)],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=True,
+    done = capture(
+        [sys.executable, "-c", READ, json.dumps(given)], env=os.environ | environment, check=True
     )
     train, test, config, split, revision = done.stdout.splitlines()
     assert (

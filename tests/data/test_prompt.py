@@ -78,10 +78,8 @@ def test_rows_too_long_or_without_a_worked_solution_are_left_out(tokenizer, caps
         {"problem": "none", "solution": "2", "reasoning": None},
     ]
     assert len(tokenised(rows, tokenizer, None, 256)) == 1
-    assert (
-        "left out 1 rows without a worked solution and 1 with more than 256 tokens"
-        in capsys.readouterr().out
-    )
+    line = "left out 1 rows without a worked solution and 1 with more than 256 tokens"
+    assert line in capsys.readouterr().out
 
 
 def test_think_opened_and_end_of_turn(tiny_qwen2):
@@ -106,10 +104,8 @@ SMOLLM3 = (
 @cases(__file__, "the_templates_of_known_models")
 def test_the_templates_of_known_models(template, arguments, tail, end, opened, dated, tiny_qwen2):
     """Where a completion starts, and what ends it."""
-    tokenizer, file = (
-        AutoTokenizer.from_pretrained(tiny_qwen2),
-        TEMPLATES / f"{template[:40]}.jinja",
-    )
+    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
+    file = TEMPLATES / f"{template[:40]}.jinja"
     tokenizer.add_special_tokens(
         {"additional_special_tokens": ["<|im_end|>", "<|eot_id|>", R1("end▁of▁sentence")]}
     )

@@ -138,10 +138,8 @@ def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):
     audited("correct_answer: {}", data="towers.problems")
     printed = capsys.readouterr().out
     assert "4 of 5 gold answers are accepted when repeated" in printed
-    assert (
-        "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'"
-        in printed
-    )
+    line = "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'"
+    assert line in printed
 
 
 ONES = "countdown: {numbers: 2, largest: 2}"  # a number times one is often right

@@ -53,9 +53,8 @@ def test_what_each_run_cost_and_reached(tmp_path):
         "| `grpo.num_iterations` | `1` | `2` |",
     ]
     # 20 problems won of 100: a standard error of sqrt(0.2 · 0.8 / 99), and p = 2 / 2^20.
-    assert lines[10:] == [
-        f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"
-    ]
+    expected = [f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"]
+    assert lines[10:] == expected
 
 
 def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
@@ -90,14 +89,10 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
     )
     arms = read_arms([str(tmp_path / "a/sft"), str(tmp_path / "b/sft")])
     cells = [line.split(" | ") for line in table(arms)[2:4]]
-    assert [each[0].endswith(f"/{name}/sft") for each, name in zip(cells, "ab", strict=True)] == [
-        True,
-        True,
-    ]
-    assert [each[3] for each in cells] == [
-        "0",
-        "96",
-    ]  # completions, sampled of nobody and of its own
+    actual = [each[0].endswith(f"/{name}/sft") for each, name in zip(cells, "ab", strict=True)]
+    assert actual == [True, True]
+    expected = ["0", "96"]
+    assert [each[3] for each in cells] == expected  # completions, sampled of nobody and of its own
     assert [each[5].split(" (")[0] for each in cells] == ["0.0%", "0.0%"]  # the base
     assert difference(*arms).startswith("+15.0 ")
     arms = read_arms([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
@@ -120,10 +115,8 @@ def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):
         own = f"data: {{own_solutions: {{model: outputs/w/seed-{seed}/sft}}}}\n"
         recipe.write_text(recipe.read_text() + own)
     run(tmp_path / "b")
-    assert [len(arm.runs) for arm in read_arms([str(tmp_path / "a"), str(tmp_path / "b")])] == [
-        2,
-        1,
-    ]
+    actual = [len(arm.runs) for arm in read_arms([str(tmp_path / "a"), str(tmp_path / "b")])]
+    assert actual == [2, 1]
 
 
 def moved(folder: Path):
@@ -197,9 +190,8 @@ def test_the_stage_writes_a_page(tmp_path, monkeypatch, capsys):
     compare.main(["outputs/a", "outputs/b"])
     assert "| a | 1 | 4 | 96 |" in capsys.readouterr().out
     page = Path("outputs/compare/report.md").read_text()
-    assert (
-        "- a → b: no significant change (+0.0 ± 0.0 points, n = 100, 0 won, 0 lost, p = 1)" in page
-    )
+    line = "- a → b: no significant change (+0.0 ± 0.0 points, n = 100, 0 won, 0 lost, p = 1)"
+    assert line in page
     assert "| b | 1 | 4 |  |" in page
     Path("outputs/compare/report.md").unlink()
     Path("outputs/compare/report.md").symlink_to("../precious")

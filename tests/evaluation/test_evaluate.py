@@ -48,12 +48,8 @@ def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_p
     ]
     entries += [{"my_set.rows": {"samples": 2}}, {str(exam): {"columns": {"answer": "answer"}}}]
     entries += [{str(exam): {"where": {"problem": ["x" * 120]}}}]
-    overrides = [
-        "evaluate.temperature=0.6",
-        "evaluate.top_p=0.95",
-        "evaluate.limit=9",
-        f"evaluate.benchmarks={entries}",
-    ]
+    overrides = ["evaluate.temperature=0.6", "evaluate.top_p=0.95", "evaluate.limit=9"]
+    overrides += [f"evaluate.benchmarks={entries}"]
     recipe = load_recipe(TINY, overrides, check=())
     asked = samplings(recipe)
     assert list(asked.values())[:4] == [
@@ -63,21 +59,13 @@ def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_p
         Sampling(temperature=0.6, top_p=0.95, limit=9),
     ]
     sampled = "arithmetic-samples-8-temperature-1"
-    assert list(asked)[:4] == [
-        "arithmetic",
-        sampled,
-        "arithmetic-temperature-0",
-        "my_set.rows-samples-2",
-    ]
+    expected = ["arithmetic", sampled, "arithmetic-temperature-0", "my_set.rows-samples-2"]
+    assert list(asked)[:4] == expected
     assert len({each[:100] for each in asked}) == len(entries) and max(map(len, asked)) <= 100
     assert list(asked)[4] == "exam"
     head = answers.answer_settings(Contestant("base", recipe, sampling=asked[sampled]), [], [])
-    assert (head["samples"], head["temperature"], head["top_p"], head["seed"]) == (
-        8,
-        1,
-        0.95,
-        recipe.seed,
-    )
+    wanted = (8, 1, 0.95, recipe.seed)
+    assert (head["samples"], head["temperature"], head["top_p"], head["seed"]) == wanted
 
 
 def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
@@ -113,10 +101,8 @@ def test_vllm_samples_as_it_is_asked(monkeypatch):
     tokenizer = SimpleNamespace(eos_token_id=0, decode=lambda tokens, **_: str(tokens))
     recipe = load_recipe(TINY, ["evaluate.max_new_tokens=9"], check=())
     policy = _by_vllm(SimpleNamespace(generate=generate), None, recipe, tokenizer)
-    assert (
-        policy([[1], [2]], 7, Sampling(64, 0.6, 0.95, more={"top_k": 3}))
-        == [("[5]", 1, False, None)] * 2
-    )
+    expected = [("[5]", 1, False, None)] * 2
+    assert policy([[1], [2]], 7, Sampling(64, 0.6, 0.95, more={"top_k": 3})) == expected
     same = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "stop_token_ids": [0], "top_k": 3}
     assert given == [same | {"seed": 7}, same | {"seed": 8}]
 

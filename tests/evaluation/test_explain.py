@@ -128,13 +128,8 @@ def test_a_loss_that_is_not_worked_out_is_refused(override):
 
 @pytest.mark.train
 def test_what_steps_add_is_in_the_advantages_of_a_real_runs_tokens(tmp_path):
-    given = [
-        "sft=null",
-        "grpo.max_steps=2",
-        "grpo.save_steps=2",
-        "grpo.logging_steps=1",
-        f"output_dir={tmp_path}",
-    ]
+    given = ["sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1"]
+    given += [f"output_dir={tmp_path}"]
     steps = "tests.varied_reward.of_length: {weight: 0.5, steps: '1'}"
     rewards = f"rewards={{tests.varied_reward.varied: {{weight: 1.0}}, {steps}}}"
     run_stage("grpo", "recipes/tiny-arithmetic.yaml", *given, rewards)

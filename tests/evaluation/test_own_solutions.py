@@ -22,9 +22,8 @@ def completion(response: str, truncated: bool) -> dict:
 @cases(__file__, "a_solution_is_right_and_ended_by_itself_in_whatever_form")
 def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
     found = own_solutions.accept([completion(response, truncated)], [ROW])
-    assert [[each["reasoning"], each["answer"]] for each in found] == (
-        [solution] if solution else []
-    )
+    expected = [solution] if solution else []
+    assert [[each["reasoning"], each["answer"]] for each in found] == expected
 
 
 def test_few_are_kept_of_a_problem_and_none_twice():
@@ -47,15 +46,11 @@ def test_few_are_kept_of_a_problem_and_none_twice():
 
     first, second = (row["problem"] for row in rows)
     assert kept(1) == [(second, "a"), (first, "1+1=2")]
-    assert kept(3) == [
-        (second, "a"),
-        *((first, each) for each in ("1+1=2", "1+1 =\n2", "1 +  1 = 2")),
-    ]
+    expected = [(second, "a"), *((first, each) for each in ("1+1=2", "1+1 =\n2", "1 +  1 = 2"))]
+    assert kept(3) == expected
     assert len(kept(9)) == 5  # "1 +  1 = 2" and "1 + 1 = 2" are one
-    assert own_solutions.first_distinct(solutions, rows, 1)[1] == ROW | {
-        "reasoning": "1+1=2",
-        "answer": "2",
-    }
+    wanted = ROW | {"reasoning": "1+1=2", "answer": "2"}
+    assert own_solutions.first_distinct(solutions, rows, 1)[1] == wanted
 
 
 def recipe_of(folder, *overrides: str):

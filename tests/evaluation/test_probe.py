@@ -46,9 +46,8 @@ def batches(problems: int, samples: int, size: int = 32, every: int = 1000) -> d
 def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
     small, large = batches(96, 4), batches(1000, 9)
     assert small.items() <= large.items()
-    assert sorted(each for batch in large.values() for each in batch) == [
-        (i, s) for i in range(1000) for s in range(9)
-    ]
+    expected = [(i, s) for i in range(1000) for s in range(9)]
+    assert sorted(each for batch in large.values() for each in batch) == expected
     # Part of a batch of problems is answered anew once there are more.
     changed = [number for number, batch in batches(100, 4).items() if batch != large[number]]
     assert len(changed) == 4 and all(len(batches(100, 4)[number]) == 4 for number in changed)
@@ -98,13 +97,8 @@ def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
 
 
 def test_the_engine_is_given_the_sampling_of_training():
-    overrides = [
-        "sft=null",
-        "grpo.top_p=0.9",
-        "grpo.top_k=1",
-        "grpo.temperature=3",
-        "grpo.max_completion_length=7",
-    ]
+    overrides = ["sft=null", "grpo.top_p=0.9", "grpo.top_k=1", "grpo.temperature=3"]
+    overrides += ["grpo.max_completion_length=7"]
     recipe = load_recipe(
         TINY, [*overrides, "evaluate.samples=3", "evaluate.temperature=0.5"], check=()
     )
@@ -131,10 +125,8 @@ def test_options_that_the_engine_lacks_are_refused():
         == 3
     )
     other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
-    with pytest.raises(
-        RecipeError,
-        match=r"are options of transformers: a probe needs evaluate\.engine: transformers",
-    ):
+    message = r"are options of transformers: a probe needs evaluate\.engine: transformers"
+    with pytest.raises(RecipeError, match=message):
         probe.starting_policy(other)
 
 
@@ -146,10 +138,8 @@ def test_what_a_probe_wrote_is_read(tmp_path):
     write_lines(
         tmp_path / "pass_rates.jsonl", [HEAD | {"probed": 2}, LINE, LINE | {"id": 7, "right": 4}]
     )
-    assert probe.read_pass_rates(tmp_path / "pass_rates.jsonl") == (
-        HEAD | {"probed": 2},
-        {0: 0.25, 7: 1.0},
-    )
+    expected = (HEAD | {"probed": 2}, {0: 0.25, 7: 1.0})
+    assert probe.read_pass_rates(tmp_path / "pass_rates.jsonl") == expected
 
 
 @pytest.mark.parametrize(
@@ -176,9 +166,8 @@ def test_what_a_probe_wrote_is_read(tmp_path):
 )
 def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
     write_lines(tmp_path / "pass_rates.jsonl", lines)
-    with pytest.raises(
-        RecipeError, match=r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"
-    ):
+    message = r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"
+    with pytest.raises(RecipeError, match=message):
         probe.read_pass_rates(tmp_path / "pass_rates.jsonl")
 
 
@@ -194,7 +183,5 @@ def test_an_answer_that_is_there_twice_counts_once():
         {"id": i, "sample": sample, "right": right}
         for i, sample, right in [(0, 0, True)] * 3 + [(1, 0, None)]
     ]
-    assert probe.RepeatedAnswers.right(SimpleNamespace(answers=done, samples=1, rows=range(2))) == [
-        1,
-        0,
-    ]
+    actual = probe.RepeatedAnswers.right(SimpleNamespace(answers=done, samples=1, rows=range(2)))
+    assert actual == [1, 0]

@@ -39,19 +39,16 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
     answers(tmp_path, "sft", [True, False] * 49 + [True, True])
     answers(tmp_path, "grpo", [True] * 100)
     text = write(tmp_path, ["base", "sft", "grpo"])
-    assert (
-        "base → sft: no significant change (+1.0 ± 2.0 points, n = 100, 1 won, 0 lost, p = 1)"
-        in text
-    )
+    line = "base → sft: no significant change (+1.0 ± 2.0 points, n = 100, 1 won, 0 lost, p = 1)"
+    assert line in text
     assert "sft → grpo: +49.0 ± 10.0 points (n = 100, 49 won, 0 lost, p = 3.6e-15)" in text
     assert "base → grpo: +50.0 ± 10.1 points (n = 100, 50 won, 0 lost" in text
     assert "| base | 50.0% | 40.4% to 59.6% | 49.0% | 50.0% | 100.0% | 0.0% | 10 |" in text
     written = (tmp_path / "report.md").read_text()
     assert written.startswith(text)
     assert "| 2 | 40 | 50.0% (35% to 65%) | 52.5% (37% to 67%) | 100.0% (91% to 100%) |" in written
-    assert (
-        "## sft → grpo: won, 3 of 49\n\n```\n1 + 0?\n```\n\ngold `1`, sft `-1`, grpo `1`" in written
-    )
+    expected = "## sft → grpo: won, 3 of 49\n\n```\n1 + 0?\n```\n\ngold `1`, sft `-1`, grpo `1`"
+    assert expected in written
     assert json.loads((tmp_path / "summary.json").read_text())["grpo"]["accuracy"] == 1.0
 
 
@@ -92,17 +89,13 @@ def test_several_samples_a_problem(tmp_path):
     )
     text = write(tmp_path, ["base", "grpo"])
     figures = json.loads((tmp_path / "summary.json").read_text())
-    assert (
-        "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text
-        and "| pass@2 | pass@4 | maj@4 |" in text
-    )
+    assert "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text
+    assert "| pass@2 | pass@4 | maj@4 |" in text
     assert figures["base"]["accuracy"] == 0.125 and figures["base"]["pass@4"] == 0.5
     assert figures["base"]["pass@2"] == pytest.approx(0.25) and figures["base"]["maj@4"] == 0.0
-    assert (
-        figures["grpo"]["accuracy"] == 0.5
-        and figures["grpo"]["pass@4"] == 1.0
-        and figures["grpo"]["maj@4"] == 0.5
-    )
+    assert figures["grpo"]["accuracy"] == 0.5
+    assert figures["grpo"]["pass@4"] == 1.0
+    assert figures["grpo"]["maj@4"] == 0.5
     low, high = figures["grpo"]["interval_95"]
     assert 0.4 < low < 0.5 < high < 0.6
     assert "base → grpo: +37.5" in text and "95% interval" in text
@@ -152,12 +145,8 @@ def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
 def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     answers(tmp_path, "base", [True, False] * 50)
     answers(tmp_path, "grpo", [True] * 100)
-    timed = [
-        '{"seconds": 2.0, "tokens": 600}',
-        '{"seco',
-        '{"seconds": 3.0, "tokens": 400}',
-        '{"seconds": 9',
-    ]
+    timed = ['{"seconds": 2.0, "tokens": 600}', '{"seco', '{"seconds": 3.0, "tokens": 400}']
+    timed += ['{"seconds": 9']
     timed += ['{"seconds": null}', "[]", '{"seconds": 1, "tokens": 1%s}' % ("0" * 400)]
     # a full disk tore some
     (tmp_path / "base.seconds.jsonl").write_bytes("\n".join(timed).encode() + b"\n\xff")

@@ -55,13 +55,7 @@ VERSIONS = {
     "seed": 42,
     "local": [],
 }
-CARD_FIELDS = {
-    "base_model",
-    "base_model_relation",
-    "datasets",
-    "library_name",
-    "pipeline_tag",
-}
+CARD_FIELDS = {"base_model", "base_model_relation", "datasets", "library_name", "pipeline_tag"}
 CARD_FIELDS |= {"tags"}
 # A text that would end a block of code, the front matter, a table or a line of code, and rewrite a
 # terminal.
@@ -72,10 +66,8 @@ HOSTILE = (
 
 def groups(completion: str = "<answer>4</answer>") -> pd.DataFrame:
     """A file of completions: two groups of two."""
-    system, asked = (
-        {"role": "system", "content": "Think first."},
-        ["2 + 0?", "2 + 0?", "2 + 1?", "2 + 1?"],
-    )
+    system = {"role": "system", "content": "Think first."}
+    asked = ["2 + 0?", "2 + 0?", "2 + 1?", "2 + 1?"]
     columns = {
         "step": 10,
         "prompt": [[system, {"role": "user", "content": each}] for each in asked],
@@ -229,10 +221,8 @@ def test_the_report_says_what_happened(run):
     )
     assert "\n2. `correct_answer` 1, `short` none, 5 tokens, truncated, advantage +0.7\n" in report
     assert "2 + 1?" not in report  # another group
-    assert (
-        "It was not evaluated." in report
-        and "It was not evaluated: nothing is known of its accuracy." in card
-    )
+    assert "It was not evaluated." in report
+    assert "It was not evaluated: nothing is known of its accuracy." in card
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

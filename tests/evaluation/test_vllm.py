@@ -11,8 +11,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
 
-from tests.support import GPU_TABLE, ROOT, WITH_VLLM, run_stage
-from tests.waits import run_command
+from tests.support import GPU_TABLE, WITH_VLLM, run_stage
+from tests.waits import capture
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
@@ -40,12 +40,8 @@ def answered(folder, engine, *models):
         f"model.dtype={DTYPE}",
         "--held-out",
     ]
-    run_stage(
-        "evaluate",
-        *arguments,
-        *(each for model in models for each in ("--model", model)),
-        **WITHOUT_NVCC,
-    )
+    words = [*arguments, *(each for model in models for each in ("--model", model))]
+    run_stage("evaluate", *words, **WITHOUT_NVCC)
     files = sorted((folder / "eval/models/held-out").glob("*.jsonl"))
     lines = {
         file.stem: file.read_text().splitlines()[1:] for file in files if "seconds" not in file.name
@@ -109,12 +105,8 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
             if "lora_B" in name:
                 torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(rank))
         adapted.save_pretrained(tmp_path / f"rank-{rank}")
-    arguments = [
-        "recipes/tiny-arithmetic.yaml",
-        "model.build=null",
-        f"model.name_or_path={peaked_qwen2}",
-        "adapter={}",
-    ]
+    arguments = ["recipes/tiny-arithmetic.yaml", "model.build=null"]
+    arguments += [f"model.name_or_path={peaked_qwen2}", "adapter={}"]
     arguments += [f"model.dtype={DTYPE}", "evaluate.engine=vllm", "evaluate.limit=20", "--held-out"]
     for model in (peaked_qwen2, tmp_path / "rank-4", tmp_path / "rank-16"):
         arguments += ["--model", model]
@@ -122,7 +114,7 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
     def answers(folder, **environment):
         command = [sys.executable, "-c", COUNTING, *map(str, arguments), f"output_dir={folder}"]
         environment |= os.environ | WITHOUT_NVCC | {"VLLM_CPU_KVCACHE_SPACE": "1"}
-        done = run_command(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        done = capture(command, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
         files = [
             each

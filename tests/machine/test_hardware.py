@@ -46,9 +46,8 @@ def recipe(*overrides: str):
 
 def test_a_gpu_that_torch_cannot_use_stops_the_run(a_gpu):
     a_gpu.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(
-        RecipeError, match=r"needs driver 580 or newer, and this one is 570.86.15.*cuda-compat-13-0"
-    ):
+    message = r"needs driver 580 or newer, and this one is 570.86.15.*cuda-compat-13-0"
+    with pytest.raises(RecipeError, match=message):
         to_machine(recipe())
     a_gpu.setattr(hardware, "cuda_of_driver", lambda: 13000)
     a_gpu.setenv("CUDA_VISIBLE_DEVICES", "7")
@@ -183,18 +182,12 @@ def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):
 
 def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     """And its folder, and the answers of its evaluation, know it."""
-    arguments = [
-        "recipes/tiny-arithmetic.yaml",
-        f"output_dir={tmp_path}",
-        "model.dtype=bfloat16",
-        "sft.max_steps=2",
-    ]
+    arguments = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "model.dtype=bfloat16"]
+    arguments += ["sft.max_steps=2"]
     arguments += ["data.validation=8"]
     out = run_stage("sft", *arguments, **WITHOUT_BFLOAT16).stdout
-    assert (
-        out.startswith("sft: CPU (")
-        and "; float32 (this machine has no arithmetic for the recipe's" in out
-    )
+    assert out.startswith("sft: CPU (")
+    assert "; float32 (this machine has no arithmetic for the recipe's" in out
     assert "dtype: float32" in (tmp_path / "sft/recipe.yaml").read_text()
     out = run_stage("evaluate", *arguments, "--held-out", **WITHOUT_BFLOAT16).stdout
     assert "float32 (this machine has no arithmetic for the recipe's bfloat16)" in out

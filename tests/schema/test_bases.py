@@ -57,12 +57,9 @@ def test_the_last_of_several_bases_is_read_first(tmp_path):
         tmp_path, "base: base.yaml\ngrpo: {beta: 0.2}\n", "grpo.epsilon=0.1", base=middle
     )
     assert faults == [] and recipe.sft is None
-    assert [recipe.grpo[key] for key in ("max_steps", "beta", "epsilon", "num_generations")] == [
-        3,
-        0.2,
-        0.1,
-        8,
-    ]
+    expected = [3, 0.2, 0.1, 8]
+    actual = [recipe.grpo[key] for key in ("max_steps", "beta", "epsilon", "num_generations")]
+    assert actual == expected
     lines = [
         recipe.place("grpo", key) for key in ("max_steps", "beta", "epsilon", "num_generations")
     ]
@@ -165,15 +162,8 @@ def test_a_saved_recipe_stands_alone(tmp_path):
 
 def test_check_shows_the_whole_recipe(tmp_path):
     load(tmp_path, "base: base.yaml\ngrpo: {beta: 0.5}\n")
-    shown = run_stage(
-        "check",
-        tmp_path / "mine.yaml",
-        "--show",
-        "grpo.max_completion_length=8",
-        "data.validation=4",
-    ).stdout
-    assert (
-        "  beta: 0.5\n" in shown
-        and "  num_generations: 8\n" in shown
-        and "output_dir: outputs/mine\n" in shown
-    )
+    words = [tmp_path / "mine.yaml", "--show", "grpo.max_completion_length=8", "data.validation=4"]
+    shown = run_stage("check", *words).stdout
+    assert "  beta: 0.5\n" in shown
+    assert "  num_generations: 8\n" in shown
+    assert "output_dir: outputs/mine\n" in shown

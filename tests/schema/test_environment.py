@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from tests.support import ROOT
-from tests.waits import run_command
+from tests.waits import capture
 
 VARIABLES = ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK")
 
@@ -19,12 +18,5 @@ def test_a_room_says_so_before_any_library_is_imported(room):
         " 'huggingface_hub' in sys.modules)"
     )
     bare = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    done = run_command(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=bare,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = capture([sys.executable, "-c", program], env=bare, check=True)
     assert done.stdout == "1 1 1 False\n"

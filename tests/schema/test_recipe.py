@@ -133,9 +133,8 @@ def test_exit_code_is_2_without_a_stack_trace(module, arguments):
 def test_too_few_problems_to_compare_the_stages_are_told(arguments, message):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", arguments.split(), check=())
     told = [each.message for each in warnings_of(recipe)]
-    assert [each.startswith(f"data.validation: {message}") for each in told] == (
-        [True] if message else []
-    )
+    expected = [True] if message else []
+    assert [each.startswith(f"data.validation: {message}") for each in told] == expected
 
 
 @cases(__file__, "a_share_of_the_probability_that_nothing_reads_is_told")
@@ -182,11 +181,8 @@ def test_every_shipped_recipe_is_thin_and_right(path):
     text = path.read_text()
     assert len(text.splitlines()) <= 45
     top = re.match(r"(?:#.*\n)*", text)[0].splitlines()
-    assert [line[:10].split()[1] for line in top[-3:]] == [
-        "Run",
-        "Needs",
-        "Reaches",
-    ]  # a line each: make recipes
+    expected = ["Run", "Needs", "Reaches"]
+    assert [line[:10].split()[1] for line in top[-3:]] == expected  # a line each: make recipes
     recipe = load_recipe(path)
     assert recipe.name == path.stem
 
@@ -236,24 +232,19 @@ def test_the_next_command_names_the_recipe_its_overrides_and_the_launcher(tmp_pa
     recipe = load_recipe(
         "recipes/qwen-math-lora.yaml", ["grpo.max_steps=3", "data.train=[gsm8k, math]"]
     )
-    assert (
-        make_command("evaluate", recipe)
-        == "make evaluate RECIPE=qwen-math-lora ARGS=\"grpo.max_steps=3 'data.train=[gsm8k,"
-        " math]'\""
+    expected = (
+        "make evaluate RECIPE=qwen-math-lora ARGS=\"grpo.max_steps=3 'data.train=[gsm8k, math]'\""
     )
+    assert make_command("evaluate", recipe) == expected
     assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
     monkeypatch.setenv("ACCELERATE", "ddp")
     monkeypatch.setenv("PROCESSES", "4")
-    assert (
-        make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml"))
-        == "make grpo ACCELERATE=ddp PROCESSES=4"
-    )
+    wanted = "make grpo ACCELERATE=ddp PROCESSES=4"
+    assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == wanted
     monkeypatch.undo()
     (tmp_path / "mine.yaml").write_text(GOOD)
-    assert (
-        make_command("grpo", load_recipe(tmp_path / "mine.yaml"))
-        == f"make grpo RECIPE={tmp_path}/mine.yaml"
-    )
+    reference = f"make grpo RECIPE={tmp_path}/mine.yaml"
+    assert make_command("grpo", load_recipe(tmp_path / "mine.yaml")) == reference
 
 
 def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):

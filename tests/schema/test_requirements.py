@@ -18,7 +18,7 @@ from stages import check, preflight
 from tests import stage_process
 from tests.support import ROOT
 from tests.tables import cases
-from tests.waits import run_command
+from tests.waits import capture
 from training.problem_sets import refused_here
 
 
@@ -85,9 +85,8 @@ def test_a_launcher_s_file_that_is_none_is_one_message(text, message, tmp_path, 
 
 @pytest.mark.parametrize("config", ["zero2", "zero3"])
 def test_deepspeed_for_its_configs(config):
-    assert told("tiny-arithmetic", accelerate=config) == [
-        "ACCELERATE: deepspeed is not installed: make setup EXTRAS=deepspeed"
-    ]
+    expected = ["ACCELERATE: deepspeed is not installed: make setup EXTRAS=deepspeed"]
+    assert told("tiny-arithmetic", accelerate=config) == expected
     assert told("qwen-math-lora", accelerate=config)[0].endswith("make setup EXTRAS=vllm,deepspeed")
     assert told("tiny-arithmetic", accelerate="ddp") == []
     assert told("tiny-arithmetic", stages=(), accelerate=config) == []  # memory, say, on a laptop
@@ -113,10 +112,8 @@ def test_what_triton_compiles_with_is_there_before_anything_trains(bare, monkeyp
     monkeypatch.setenv("CC", "nobody")  # Triton then looks for no other
     (bare / "clang").touch(mode=0o755)
     (bare / "Python.h").touch()
-    assert (
-        "Triton needs a C compiler (CC names nobody, which is none: unset CC) on a GPU: "
-        in hardware.no_compiler()
-    )
+    line = "Triton needs a C compiler (CC names nobody, which is none: unset CC) on a GPU: "
+    assert line in hardware.no_compiler()
     monkeypatch.delenv("CC")
     assert hardware.no_compiler() is None
 
@@ -141,9 +138,8 @@ def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch,
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         preflight.main()
-    assert ended.value.code == 2 and capsys.readouterr().err.startswith(
-        "this machine: Triton needs a C compiler and "
-    )
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("this machine: Triton needs a C compiler and ")
     with pytest.raises(SystemExit, match="2"):
         check.main(load_recipe(words[0], words[1:], check=()))
     assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
@@ -289,9 +285,7 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-c", EARLY, json.dumps(given)]
-    done = run_command(
-        program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
+    done = capture(program, cwd=tmp_path, env=environment, check=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 20
     *told, _ = done.stderr.split("code 2\n")
@@ -309,6 +303,6 @@ def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():
         "from stages.cli import mistakes_reported\n"
         "with mistakes_reported():\n    signal.raise_signal(signal.SIGINT)\n"
     )
-    done = run_command([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    done = capture([sys.executable, "-c", program])
     assert done.returncode == 130
     assert done.stderr.strip() == "stopped; the same command resumes where it can"

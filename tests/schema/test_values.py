@@ -95,9 +95,8 @@ def test_a_config_that_inherits_from_another_trainers_has_its_fields():
 @pytest.mark.parametrize("section", OWN_SECTIONS)
 def test_every_key_of_our_own_is_known(section):
     keys = set(get_type_hints(OWN_SECTIONS[section]))
-    assert keys - {"build", "train", "benchmarks"} - switches_of_ours(section) == set(
-        RULES[section]
-    )
+    expected = set(RULES[section])
+    assert keys - {"build", "train", "benchmarks"} - switches_of_ours(section) == expected
 
 
 def switches_of_ours(section: str) -> set[str]:
@@ -141,10 +140,8 @@ def test_the_names_are_the_libraries():
     losses = set(re.findall(r"\"(\w+)\"", " ".join(compared)))
     assert losses == set(RULES["grpo"]["loss_type"].names)
     assert set(values.OPTIMIZERS) <= {each.value for each in OptimizerNames}
-    assert {each.value for each in SchedulerType} - set(values.SCHEDULES.split()) == {
-        "reduce_lr_on_plateau",
-        "greedy",
-    }
+    expected = {"reduce_lr_on_plateau", "greedy"}
+    assert {each.value for each in SchedulerType} - set(values.SCHEDULES.split()) == expected
 
 
 def test_the_log_that_is_kept_off_the_screen_is_still_the_trainers():

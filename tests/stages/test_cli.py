@@ -11,7 +11,7 @@ import pytest
 
 from stages import recipes
 from tests.support import ROOT
-from tests.waits import in_time, run_command, start_command, until
+from tests.waits import capture, in_time, start_command, until
 
 STAGE = """
 import torch
@@ -29,7 +29,7 @@ print("left")
 
 def test_a_finished_stage_leaves_its_process_group():
     command = [sys.executable, "-c", STAGE, "recipes/tiny-arithmetic.yaml"]
-    done = run_command(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = capture(command, check=True)
     assert done.stdout.strip() == "left"
 
 
@@ -72,7 +72,7 @@ def test_a_launch_ends_as_its_processes_did(processes, program, code, tmp_path):
     config = "cpu2" if processes > 1 else "single"
     command = [*LAUNCH[:-1], f"accelerate_configs/{config}.yaml", tmp_path / "program.py"]
     with in_time():
-        done = run_command(command, cwd=ROOT, capture_output=True, text=True)
+        done = capture(command)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
 
@@ -116,17 +116,10 @@ def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
     (tmp_path / "program.py").write_text(f"{PROCESS}    {each_process}\n")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with in_time():  # a process that sleeps is not waited for
-        done = run_command(
-            [*LAUNCH, tmp_path / "program.py"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
+        done = capture([*LAUNCH, tmp_path / "program.py"], env=environment)
     assert done.returncode == code
-    assert [each[: len(said)] for each in done.stderr.strip().splitlines()] == (
-        [said] if said else []
-    )
+    expected = [said] if said else []
+    assert [each[: len(said)] for each in done.stderr.strip().splitlines()] == expected
 
 
 @pytest.mark.train
@@ -149,9 +142,7 @@ def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         options = ["--num_machines", "2", "--machine_rank", "0", "--main_process_ip", "127.0.0.1"]
         options += ["--main_process_port", str(taken.getsockname()[1])]
-        done = run_command(
-            [*LAUNCH, *options, "-m", "stages.grpo"], cwd=ROOT, capture_output=True, text=True
-        )
+        done = capture([*LAUNCH, *options, "-m", "stages.grpo"])
     assert done.returncode == 2
     assert (
         done.stderr.strip()

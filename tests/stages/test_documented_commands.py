@@ -25,7 +25,7 @@ from stages import split_options
 from tests import keys, stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED, read_recipe, write_lines
-from tests.waits import run_command
+from tests.waits import capture, run_command
 from training.tiny_models import built_model
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -121,10 +121,10 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     ]
     words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}"] if given or overrides else []
     words.append(f"PYTHON={sys.executable}")
-    done = run_command([*words, "-n"], cwd=clone, capture_output=True, text=True)
+    done = capture([*words, "-n"], cwd=clone)
     assert done.returncode == 0, done.stderr
     words[1:2] = ["-s", "--eval=handed-on: ; @env -0", "handed-on"]
-    environment = run_command(words, cwd=clone, capture_output=True, text=True, check=True).stdout
+    environment = capture(words, cwd=clone, check=True).stdout
     values = dict(each.split("=", 1) for each in environment.split("\0") if each)
     lines, handed_on = [], values
     for line in re.findall(
@@ -149,9 +149,8 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
 def run(clone: Path, module: str, *arguments: str, **environment: str) -> str:
     """What `python -m module` prints in the clone."""
     done = stage_process.run(module, arguments, clone, os.environ | environment)
-    assert done.returncode == 0, (
-        f"{module} {arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-    )
+    actual = done.returncode
+    assert actual == 0, f"{module} {arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     return done.stdout
 
 
@@ -263,19 +262,10 @@ def test_what_stands_at_the_top_of_another_config_is_led_to_our_section():
     for call in ("load_dataset", "map", "get_peft_model", "from_pretrained"):
         theirs.pop(call, None)
     theirs.pop("model")  # ms-swift's is the name of a section here, which says itself what it takes
-    assert {
-        "model_name_or_path",
-        "base_model",
-        "reward_weights",
-        "lora_target_linear",
-    } <= theirs.keys()
-    assert {
-        "optimizer",
-        "val_set_size",
-        "fast_inference",
-        "lora_rank",
-        "quant_bits",
-    } <= theirs.keys()
+    expected = {"model_name_or_path", "base_model", "reward_weights", "lora_target_linear"}
+    assert expected <= theirs.keys()
+    expected = {"optimizer", "val_set_size", "fast_inference", "lora_rank", "quant_bits"}
+    assert expected <= theirs.keys()
     _, faults = read_recipe("recipes/tiny-arithmetic.yaml", [f"{name}=1" for name in theirs])
     said = dict(
         re.search(r"unknown section '(\w+)'(.*)", fault.message).groups() for fault in faults
@@ -364,7 +354,7 @@ def trained(clone) -> Path:
 def test_the_notebook_clones_where_it_is_alone(clone, tmp_path):
     cells = json.loads((ROOT / "docs/first-run.ipynb").read_text(encoding="utf-8"))["cells"]
     first = next("".join(each["source"]) for each in cells if each["cell_type"] == "code")
-    alone = run_command([sys.executable, "-c", first], cwd=tmp_path, capture_output=True, text=True)
+    alone = capture([sys.executable, "-c", first], cwd=tmp_path)
     assert alone.returncode == 1 and "ADDRESS" in alone.stderr and "Traceback" not in alone.stderr
     repository = tmp_path / "repository"
     shutil.copytree(clone / "recipes", repository / "recipes")
@@ -385,9 +375,8 @@ def test_a_command_on_the_default_recipe(command, trained):
         command == "make merge"
     ):  # whose template is the one that `make evaluate` applies (docs/evaluation.md)
         merged, base = (trained / f"{MADE}/merged", trained / "outputs/models/tiny-qwen3-seed42")
-        assert (merged / "chat_template.jinja").read_bytes() == (
-            base / "chat_template.jinja"
-        ).read_bytes()
+        actual = (merged / "chat_template.jinja").read_bytes()
+        assert actual == (base / "chat_template.jinja").read_bytes()
 
 
 def test_the_notebook_runs(trained):
@@ -420,17 +409,13 @@ def test_the_notebook_runs(trained):
             elif made != "make setup":
                 said += run_make(trained, made, *(of_own_recipe if "=mine" in made else SHORT))
     assert "question → problem" in said and "grpo: done, in outputs/mine/grpo" in said
-    assert (
-        "form or reasoning? base → grpo" in said
-        and (trained / "page.html").stat().st_size > 100_000
-    )
+    assert "form or reasoning? base → grpo" in said
+    assert (trained / "page.html").stat().st_size > 100_000
 
 
 def test_completions_are_shown(trained):
     command = blocks((ROOT / "docs/run.md").read_text(encoding="utf-8"))[-1]
-    done = run_command(
-        [sys.executable, *shlex.split(command)[1:]], cwd=trained, capture_output=True, text=True
-    )
+    done = capture([sys.executable, *shlex.split(command)[1:]], cwd=trained)
     assert "correct_answer" in done.stdout and "completion" in done.stdout
 
 
@@ -461,11 +446,8 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
     recipe.write_text(re.sub(r"^rewards:\n(?:  .*\n)+", rewards, recipe.read_text(), flags=re.M))
     file, function = re.findall(r"^    - (problems.csv|mine.puzzles) ", of_data, re.M)
     (clone / file).write_text("question,ground_truth\nWhat is 3 + 3?,6\n")
-    short = [
-        f"data.train=[{file}, {function}, gsm8k]",
-        f"data.dir={math_data}",
-        f"model.name_or_path={tiny_qwen2}",
-    ]
+    short = [f"data.train=[{file}, {function}, gsm8k]", f"data.dir={math_data}"]
+    short += [f"model.name_or_path={tiny_qwen2}"]
     short += shlex.split("""
         data.validation=8 evaluate.engine=transformers evaluate.benchmarks=[gsm8k]
         grpo.use_vllm=false grpo.vllm_enable_sleep_mode=false grpo.max_completion_length=24
@@ -476,24 +458,19 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
         sys.executable,
         *lines_of("make trust FILE=mine.py", clone)[0][1:],
     ]  # in the clone, not a fork of here
-    assert (
-        "run mine.py"
-        in run_command(trusts, cwd=clone, capture_output=True, text=True, check=True).stdout
-    )
+    line = "run mine.py"
+    assert line in capture(trusts, cwd=clone, check=True).stdout
     monkeypatch.setenv("TRUST_FILES", str(clone / "mine.py"))
     for command in (each for each in COMMANDS if each.endswith("RECIPE=mine")):
         said = run_make(clone, command, *short)
         assert f"{function} train: 1 problems" in said and f"{file} train: 1 problems" in said
     metrics = (clone / "outputs/mine/grpo/metrics.jsonl").read_text().splitlines()[0]
-    assert (
-        len(
-            re.findall(
-                "rewards/(correct_answer|short_proofs|soft_overlong_punishment_reward)/mean",
-                metrics,
-            )
+    actual = len(
+        re.findall(
+            "rewards/(correct_answer|short_proofs|soft_overlong_punishment_reward)/mean", metrics
         )
-        == 3
     )
+    assert actual == 3
 
 
 @pytest.mark.slow  # a launcher and two processes, each of which imports the libraries
@@ -510,13 +487,7 @@ def test_accelerate_launches_a_stage(trained):
     shutil.copytree(trained / MADE / "sft", trained / "outputs/two/sft")
     words = [ACCELERATE, *shlex.split(command)[1:], *SHORT]
     words += ["output_dir=outputs/two"]
-    done = run_command(
-        words,
-        cwd=trained,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    done = capture(words, cwd=trained, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert "grpo: done, in outputs/two/grpo" in done.stdout, done.stderr[-6000:]
 
 
@@ -542,14 +513,10 @@ def test_lm_eval_asks_a_model_as_we_do(tmp_path):
     [shown] = [
         each for each in blocks((ROOT / "docs/evaluation.md").read_text()) if "lm-eval run" in each
     ]
-    environment, folder = (
-        os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache")},
-        built_model("tiny-qwen3", 42),
-    )
+    environment = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache")}
+    folder = built_model("tiny-qwen3", 42)
     installed = re.search(r"\S*uvx (?:--(?:from|with) \S+ )+lm-eval", shown)[0]
-    made = run_command(
-        f"{installed} --help", shell=True, cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    made = capture(f"{installed} --help", shell=True, env=environment)
     if made.returncode:
         pytest.skip(f"no environment for lm-eval here: {made.stderr.strip()[-200:]}")
     sums = [{"problem": f"What is {n} + 7?", "answer": str(n + 7)} for n in range(20)]
@@ -563,14 +530,11 @@ def test_lm_eval_asks_a_model_as_we_do(tmp_path):
     ):
         command, times = re.subn(written, ours, command)
         assert times == 1, written
-    done = run_command(
-        command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    done = capture(command, shell=True, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     [file] = (tmp_path / "out").glob("*/samples_sums_*.jsonl")
     samples = [json.loads(line) for line in file.read_text().splitlines()]
     tokenizer = AutoTokenizer.from_pretrained(folder)
     asked = [prompt.prompt_ids(tokenizer, prompt.messages(each["problem"], None)) for each in sums]
-    assert {each["arguments"]["gen_args_0"]["arg_0"] for each in samples} == set(
-        tokenizer.batch_decode(asked)
-    )
+    actual = {each["arguments"]["gen_args_0"]["arg_0"] for each in samples}
+    assert actual == set(tokenizer.batch_decode(asked))

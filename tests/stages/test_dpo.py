@@ -8,15 +8,7 @@ import pandas as pd
 import pytest
 from transformers import AutoTokenizer
 
-from tests.support import (
-    CHAIN,
-    OF_DPO,
-    copied,
-    read_lines,
-    run_stage,
-    same_weights,
-    weights,
-)
+from tests.support import CHAIN, OF_DPO, copied, read_lines, run_stage, same_weights, weights
 from training.rows import preference_pairs, tokenise_pairs
 
 pytestmark = pytest.mark.train
@@ -29,27 +21,23 @@ def tiny(folder: Path, *overrides: str) -> list[str]:
 def test_it_says_what_has_to_run_before(chain, tmp_path):
     for stage in ("sft", "grpo"):
         early = run_stage("dpo", *tiny(tmp_path), check=False)
-        assert early.returncode == 2 and f"run `make {stage} " in early.stderr.replace(
-            "finished: make", "run `make"
-        )
+        assert early.returncode == 2
+        assert f"run `make {stage} " in early.stderr.replace("finished: make", "run `make")
         assert not (tmp_path / "dpo").exists()
         copied(chain, tmp_path, stage)
 
 
 def test_it_says_what_it_learned_from_and_is_compared(chain):
     said, evaluation = ((chain / "said" / stage).read_text() for stage in ("dpo", "evaluate"))
-    assert (
-        "of 32 groups, 256 completions, from " in said
-        and "next: make evaluate RECIPE=tiny-dpo" in said
-    )
+    assert "of 32 groups, 256 completions, from " in said
+    assert "next: make evaluate RECIPE=tiny-dpo" in said
     assert all(
         f"- {pair}: " in evaluation
         for pair in ("sft → grpo", "grpo → dpo", "sft → dpo", "base → dpo")
     )
     card = (chain / "dpo/README.md").read_text()
-    assert (
-        "made by DPO on pairs from a GRPO run after an SFT warm start" in card and "| dpo |" in card
-    )
+    assert "made by DPO on pairs from a GRPO run after an SFT warm start" in card
+    assert "| dpo |" in card
 
 
 def test_it_learns_the_pairs_of_its_own_run(chain):
@@ -67,9 +55,8 @@ def test_it_learns_the_pairs_of_its_own_run(chain):
     # the policy is still its reference
     assert lines[0]["rewards/margins"] == pytest.approx(0, abs=1e-3)
     assert lines[-1]["rewards/margins"] > 0
-    assert not same_weights(chain / "dpo", chain / "sft") and not same_weights(
-        chain / "dpo", chain / "grpo"
-    )
+    assert not same_weights(chain / "dpo", chain / "sft")
+    assert not same_weights(chain / "dpo", chain / "grpo")
     held_out = {each["problem"] for each in read_lines(chain / "eval/held-out/dpo.jsonl")[1:]}
     asked = {each[-1]["content"] for file in files for each in file["prompt"]}
     assert len(held_out) == 16 and not held_out & asked
@@ -119,17 +106,13 @@ def test_pairs_that_are_too_long_are_told(chain, tmp_path):
     ]
     fits = max(lengths) - 1
     said = run_stage("dpo", *tiny(tmp_path, f"dpo.max_length={fits}", "dpo.max_steps=1")).stdout
-    assert (
-        f" ({lengths.count(fits + 1)} more are longer than dpo.max_length, {fits} tokens), from "
-        in said
-    )
+    line = f" ({lengths.count(fits + 1)} more are longer than dpo.max_length, {fits} tokens), from "
+    assert line in said
 
 
 def test_an_adapter_learns_against_a_frozen_copy_of_its_warm_start(tmp_path):
-    adapter, varied = (
-        "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}",
-        "tests.varied_reward.varied",
-    )
+    adapter = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
+    varied = "tests.varied_reward.varied"
     given = [adapter, f"rewards={{{varied}: {{weight: 1.0}}}}"]  # so that every group has a pair
     given = tiny(tmp_path, *given, "sft.max_steps=20", "grpo.max_steps=4")
     for stage in ("sft", "grpo", "dpo"):

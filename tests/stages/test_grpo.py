@@ -28,7 +28,7 @@ from tests.support import (
     run_stage,
     same_weights,
 )
-from tests.waits import run_command
+from tests.waits import capture
 from training.model import load_tokenizer
 from training.problem_sets import load_train
 from training.watch import PARTS
@@ -119,16 +119,14 @@ def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_pat
     said = run_program(tmp_path / "chat.py", chain / "grpo").stdout
     told = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
     early, *answers, bare, helped, unknown, too_long, _ = told
-    assert answers[::3] == [each["response"] for each in asked] and too_long.startswith(
-        "too long: at most"
-    )
+    assert answers[::3] == [each["response"] for each in asked]
+    assert too_long.startswith("too long: at most")
     words = {True: "right", False: "wrong"}
     assert answers[1::3] == [
         f"{words[each['right']]}: {each['reason']} (read: {each['answer']})" for each in asked
     ]
-    assert (
-        early == f"ask a question first, then {bare}" and bare == "give its right answer: /gold 42"
-    )
+    assert early == f"ask a question first, then {bare}"
+    assert bare == "give its right answer: /gold 42"
     assert all(each.startswith("wrong: ") for each in answers[2::3])
     assert "\n> \\xff\\x00\n" in said
     assert f"make merge RECIPE={chain}/grpo/recipe.yaml ARGS=output_dir={chain}, then" in said
@@ -148,9 +146,8 @@ def test_a_completion_is_explained_token_by_token(chain, tmp_path):
     assert len(found["tokens"]) == row["tokens"] and "note:" not in said
     assert found["advantage"] == pytest.approx(row["advantage"], abs=1e-5)
     assert "".join(found["tokens"]).startswith(row["completion"][0]["content"])
-    assert all(0 < ratio < 2 for ratio in found["ratio"]) and any(
-        abs(ratio - 1) > 1e-4 for ratio in found["ratio"]
-    )
+    assert all(0 < ratio < 2 for ratio in found["ratio"])
+    assert any(abs(ratio - 1) > 1e-4 for ratio in found["ratio"])
     for step, row, told in (
         ("four", 9, "STEP=four: expected a whole number, as `make view` shows it\n"),
         (8, 99, "step 8 has no completion 99: it has 0 to"),
@@ -179,16 +176,12 @@ def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_p
     copied(chain, tmp_path, "sft", "grpo", "dpo")
     recipe = tiny(tmp_path, *OF_DPO)
     first = run_stage("evaluate", *recipe, "--held-out").stdout
-    commands = [
-        "preflight --stages sft own_solutions grpo dpo evaluate",
-        "sft --if-needed",
-        "grpo",
-        "dpo",
-    ]
+    commands = ["preflight --stages sft own_solutions grpo dpo evaluate", "sft --if-needed"]
+    commands += ["grpo", "dpo"]
     for command in (*commands, "evaluate --held-out"):
         stage, *options = command.split()
         program = [sys.executable, "-c", IMPORTED, f"stages.{stage}", *recipe, *options]
-        done = run_command(program, cwd=ROOT, capture_output=True, text=True)
+        done = capture(program)
         *lines, libraries = done.stdout.splitlines()
         assert (done.returncode, libraries) == (0, "[]"), (command, done.stderr)
     assert "| dpo |" in first and lines[-12:] == first.splitlines()[-12:]
@@ -260,13 +253,11 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(chain, tmp_pat
     assert steps == sorted(steps)
     assert steps[:8] == [*range(1, 9)]
     before, after = (read_lines(folder / "grpo/metrics.jsonl") for folder in (chain, tmp_path))
-    assert [line["seconds/update"] for line in before[:6]] == [
-        line["seconds/update"] for line in after[:6]
-    ]
+    expected = [line["seconds/update"] for line in after[:6]]
+    assert [line["seconds/update"] for line in before[:6]] == expected
     time = json.loads((tmp_path / "grpo/summary.json").read_text())["time"]
-    assert time["update"]["seconds"] == pytest.approx(
-        sum(line["seconds/update"] for line in after), abs=0.001
-    )
+    wanted = pytest.approx(sum(line["seconds/update"] for line in after), abs=0.001)
+    assert time["update"]["seconds"] == wanted
 
 
 def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_path):
@@ -311,9 +302,8 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
         json.loads((tmp_path / "grpo/summary.json").read_text())["time"]["evaluation"]["seconds"]
         > 0
     )
-    assert [answered[step].count("1") / 10 for step in measured] == pytest.approx(
-        list(measured.values())
-    )
+    actual = [answered[step].count("1") / 10 for step in measured]
+    assert actual == pytest.approx(list(measured.values()))
     for file in (
         tmp_path / "grpo/completions"
     ).iterdir():  # the last one too has no answers of the evaluation after it
@@ -383,9 +373,8 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
         assert f"data: {file} train: 8 problems (Query → problem, label → answer)" in done.stdout
         assert "golds cannot be judged, such as" in done.stdout.partition("1/1")[0]
     problems = load_train(load_recipe(arguments[0], arguments[1:], check=()))[0]
-    assert f"grpo: {len(weighted(problems))} problems" in done.stdout and len(
-        weighted(problems)
-    ) > len(problems)
+    assert f"grpo: {len(weighted(problems))} problems" in done.stdout
+    assert len(weighted(problems)) > len(problems)
     metrics = read_lines(tmp_path / "out/grpo/metrics.jsonl")[0]
     assert "rewards/short_proofs/mean" in metrics and "rewards/trls/mean" in metrics
 
@@ -395,9 +384,8 @@ def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path, own
     arguments = tiny(tmp_path / "out", "sft=null", "rewards={mine.by_level: {}}")
     done = run_stage("grpo", *arguments, check=False)
     assert done.returncode == 2
-    assert (
-        "mine.by_level: needs the argument 'level', which no column of the data has" in done.stderr
-    )
+    line = "mine.by_level: needs the argument 'level', which no column of the data has"
+    assert line in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -445,11 +433,8 @@ def test_two_processes_share_their_groups(tmp_path, own_file):
 def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
     recipe, tiny_qwen2, math_data, tmp_path
 ):
-    overrides = [
-        f"model.name_or_path={tiny_qwen2}",
-        f"data.dir={math_data}",
-        f"output_dir={tmp_path}",
-    ]
+    overrides = [f"model.name_or_path={tiny_qwen2}", f"data.dir={math_data}"]
+    overrides += [f"output_dir={tmp_path}"]
     overrides += shlex.split("""
         model.build=null data.validation=8 data.own_solutions=null grpo.max_steps=1
         grpo.max_completion_length=24 grpo.use_vllm=false grpo.gradient_accumulation_steps=1
@@ -482,11 +467,7 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
     if recipe == "qwen-math-lora":
         assert "merged model in" in run_stage("merge", path, *overrides).stdout
         assert load_file(tmp_path / "merged/model.safetensors")
-        ours, theirs = (
-            load_tokenizer(load_recipe(path, overrides)),
-            AutoTokenizer.from_pretrained(tmp_path / "merged"),
-        )
-        assert (theirs.chat_template, theirs.eos_token) == (
-            ours.chat_template,
-            ours.eos_token,
-        )  # docs/evaluation.md
+        ours = load_tokenizer(load_recipe(path, overrides))
+        theirs = AutoTokenizer.from_pretrained(tmp_path / "merged")
+        expected = (ours.chat_template, ours.eos_token)
+        assert (theirs.chat_template, theirs.eos_token) == expected  # docs/evaluation.md

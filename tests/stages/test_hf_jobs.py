@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.waits import run_command
+from tests.waits import capture
 
 SCRIPT = ROOT / "launch/grpo.hf.sh"
 # `hf buckets sync from to …` of whole folders, where one of the two is in the bucket.
@@ -47,9 +47,7 @@ def test_the_documented_command_is_read_as_meant():
     assert words == shown(SCRIPT)
     hf = str(Path(sys.executable).with_name("hf"))
     command = [hf, *words[1:3], "--dry-run", *words[3:]]
-    done = run_command(
-        command, capture_output=True, text=True, env=os.environ | {"HF_TOKEN": "hf_secret"}
-    )
+    done = capture(command, env=os.environ | {"HF_TOKEN": "hf_secret"})
     assert done.returncode == 0, done.stderr
     for each in (
         r"timeout +12h",
@@ -87,9 +85,7 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
     }
     given |= {"ARGS": "seed=2 output_dir=outputs/other", "EVERY": every}
     given["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
-    done = run_command(
-        [SCRIPT], cwd=tmp_path, env=os.environ | given, capture_output=True, text=True
-    )
+    done = capture([SCRIPT], cwd=tmp_path, env=os.environ | given)
     assert done.returncode == code, done.stderr
     assert f"{given['RECIPE']} seed=2: found {kept}\n" in done.stdout
     assert done.stdout.count("copied to ./buckets") >= 1 + (every == "1")  # while it ran, too
@@ -102,5 +98,5 @@ def test_what_must_be_given(missing, tmp_path):
         key: value for key, value in {"RECIPE": "x", "BUCKET": "me/x"}.items() if key != missing
     }
     environment = {key: value for key, value in os.environ.items() if key != missing} | given
-    done = run_command([SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = capture([SCRIPT], cwd=tmp_path, env=environment)
     assert done.returncode != 0 and f"{missing}: is the name of a" in done.stderr

@@ -133,6 +133,5 @@ def test_machines_that_are_stopped_may_save(tmp_path):
     until(lambda: len(list(tmp_path.glob("*.ready?"))) == 2, running=started)
     for each in started:
         each.terminate()
-    assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == [
-        ("", 75)
-    ] * 2
+    expected = [("", 75)] * 2
+    assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == expected

@@ -15,7 +15,7 @@ import pytest
 
 from console.terminal import make_line
 from tests.support import ROOT, write_program
-from tests.waits import run_command
+from tests.waits import capture, run_command
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,7 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     environment = {key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"}
     environment |= {"CUDA_VISIBLE_DEVICES": given} if given else {}
     show = "--eval=show: ; @echo $${CUDA_VISIBLE_DEVICES-unset}"
-    done = run_command(
-        ["make", "-s", show, "show", *options],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = capture(["make", "-s", show, "show", *options], env=environment)
     assert done.stdout.strip() == seen, done.stderr
 
 
@@ -56,18 +50,15 @@ def test_which_gpus_a_stage_sees(given, options, seen):
 def test_which_gpu_the_tests_see(target, given, seen):
     """Most none; those of a GPU the first, and then those of two GPUs all."""
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": given}
-    said = run_command(
-        ["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True
-    ).stdout
+    said = capture(["make", "-n", target], env=environment).stdout
     lines = [line.strip() for line in said.splitlines() if "pytest" in line]
     assert re.match(
         rf"(OMP_NUM_THREADS=1 |GPU_TESTS=1 )?CUDA_VISIBLE_DEVICES={seen} \.venv/bin/python -m"
         r" pytest ",
         lines[0],
     )
-    assert ("python -m pytest -m gpu -rs tests/stages/test_two_gpus.py" in lines[-1]) == (
-        target == "test-gpu"
-    )
+    expected = target == "test-gpu"
+    assert ("python -m pytest -m gpu -rs tests/stages/test_two_gpus.py" in lines[-1]) == expected
 
 
 @pytest.fixture
@@ -95,7 +86,7 @@ def setup(
 ) -> subprocess.CompletedProcess:
     python = f"PYTHON={sys.executable}"
     command = ["make", *(["-n"] if dry else []), "setup", python, *options]
-    return run_command(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True)
+    return capture(command, cwd=folder, env={"PATH": path})
 
 
 @pytest.fixture
@@ -118,7 +109,7 @@ print(json.dumps([module, *sys.argv[1:]]))
         before = set(checkout.iterdir())
         command = ["sh", "-c", command] if isinstance(command, str) else command
         environment = {"PATH": "/usr/bin:/bin"} | environment
-        done = run_command(command, cwd=checkout, env=environment, capture_output=True, text=True)
+        done = capture(command, cwd=checkout, env=environment)
         assert done.returncode == 0, done.stderr
         assert set(checkout.iterdir()) == before
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
@@ -222,7 +213,7 @@ def test_each_rate_is_tried_with_one_seed_and_compared(stages_told, checkout):
     ]
     assert told[-1] == ["stages.compare", *runs]
     command, environment = ["make", "tune", "RATES=1e-4;touch ran"], {"PATH": "/usr/bin:/bin"}
-    wrong = run_command(command, cwd=checkout, env=environment, capture_output=True, text=True)
+    wrong = capture(command, cwd=checkout, env=environment)
     assert wrong.returncode == 2 and "RATES: expected learning rates" in wrong.stderr
     assert not (checkout / "ran").exists()
 
@@ -238,7 +229,7 @@ def test_the_lab_is_written_as_one_file(stages_told):
 
 @pytest.mark.parametrize("target", ["help", "-n grpo", "-n seeds"])
 def test_make_tells_without_running(target, checkout):
-    done = run_command(["make", *target.split()], cwd=checkout, capture_output=True, text=True)
+    done = capture(["make", *target.split()], cwd=checkout)
     assert done.returncode == 0 and "grpo" in done.stdout, done.stderr
 
 
@@ -299,9 +290,7 @@ def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
 
 def test_the_question_of_setup_needs_no_package():
     command = [sys.executable, "-S", "-m", "machine.hardware", "dev"]
-    done = run_command(
-        command, cwd=ROOT, env={"CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True
-    )
+    done = capture(command, env={"CUDA_VISIBLE_DEVICES": "-1"})
     assert done.returncode == 0, done.stderr
 
 
@@ -314,9 +303,8 @@ def test_everything_that_is_pinned_is_in_the_lock():
     lock = re.split(r"\n(?! )", (ROOT / "requirements.lock").read_text().strip())
     assert all("--hash=sha256:" in each for each in lock)
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", each) for each in pinned)
-    assert {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned} <= {
-        each.split()[0] for each in lock
-    }
+    actual = {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned}
+    assert actual <= {each.split()[0] for each in lock}
 
 
 def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
@@ -325,9 +313,7 @@ def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
     os.utime(checkout / "pyproject.toml", (later, later))
     for target in ("lock", "lock-check"):
         command = ["make", "-n", target, f"PYTHON={sys.executable}"]
-        said = run_command(
-            command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
-        ).stdout
+        said = capture(command, cwd=checkout, env={"PATH": "/usr/bin:/bin"}).stdout
         assert "uv pip compile" in said
         assert "install" not in said
 
@@ -340,7 +326,7 @@ TARGETS = re.findall("^([a-z][a-z0-9-]*):", MAKEFILE, re.M)
 def refusal(folder: Path, *command: str) -> str:
     environment = {"PATH": "/usr/bin:/bin"}
     arguments = ["make", "-n", *command]
-    done = run_command(arguments, cwd=folder, env=environment, capture_output=True, text=True)
+    done = capture(arguments, cwd=folder, env=environment)
     return done.stderr if done.returncode == 2 else ""
 
 
@@ -393,7 +379,7 @@ def test_the_targets_read_the_options_that_the_makefile_says(checkout):
     environment = dict.fromkeys(OPTIONS, "1") | {"CHAIN": "grpo", "PATH": "/usr/bin:/bin"}
     for target in TARGETS:
         command = ["make", "-n", target]
-        done = run_command(command, cwd=checkout, env=environment, capture_output=True, text=True)
+        done = capture(command, cwd=checkout, env=environment)
         text = done.stdout.replace("--show", "$SHOW").replace("$RECIPE_FILE", "$RECIPE")
         read = {option for option in OPTIONS if re.search(rf"\${option}\b", text)}
         if "RECIPE" in read:

@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from rewards.verifier import judge
-from tests.support import (
-    read_lines,
-    refused,
-    run_stage,
-    same_weights,
-)
+from tests.support import read_lines, refused, run_stage, same_weights
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = shlex.split("""
@@ -43,10 +38,8 @@ def tiny(folder: Path, base: Path, *overrides: str) -> list[str]:
 def run(base, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     said = run_stage("own_solutions", *tiny(folder, base)).stdout
-    assert (
-        "own solutions: 24 problems × 4 completions of the base model at temperature 1: at most"
-        in said
-    )
+    line = "own solutions: 24 problems × 4 completions of the base model at temperature 1: at most"
+    assert line in said
     assert "own_solutions completions: 96/96  0 s left" in said and "next: make sft ARGS=" in said
     said = run_stage("sft", *tiny(folder, base)).stdout
     assert " own solutions, from the base model" in said
@@ -69,9 +62,8 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
     right = [each for each in completions if each["right"] and not each["truncated"]]
     assert 8 <= len(right) < 96  # or this shows nothing
     assert len(completions) == 96 == figures["completions"] and figures["problems"] == 24
-    assert figures["accepted"] == len(right) and figures["solved"] == len(
-        {each["id"] for each in right}
-    )
+    assert figures["accepted"] == len(right)
+    assert figures["solved"] == len({each["id"] for each in right})
     per_problem = Counter(each["problem"] for each in kept)
     assert len(per_problem) == figures["solved"] and set(per_problem.values()) <= {1, 2}
     assert figures["kept"] == len(kept) == len({json.dumps(each) for each in kept})
@@ -114,14 +106,11 @@ def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
         "sft.per_device_train_batch_size=8",
     ]
     given = [*short, OWN, f"data.own_solutions.model={base}"]
-    assert (
-        f"24 problems × 4 completions of {base} at temperature 1"
-        in run_stage("own_solutions", *given).stdout
-    )
+    line = f"24 problems × 4 completions of {base} at temperature 1"
+    assert line in run_stage("own_solutions", *given).stdout
     assert read_lines(tmp_path / "own_solutions/completions.jsonl")[0]["trained"] == str(base)
-    assert (tmp_path / "own_solutions/kept.jsonl").read_bytes() == (
-        run / "own_solutions/kept.jsonl"
-    ).read_bytes()
+    actual = (tmp_path / "own_solutions/kept.jsonl").read_bytes()
+    assert actual == (run / "own_solutions/kept.jsonl").read_bytes()
     run_stage("sft", *given)
     ours, of_the_trained = (
         json.loads((each / "sft/summary.json").read_text()) for each in (tmp_path, run)
@@ -141,12 +130,10 @@ def test_where_they_are_needed_the_check_before_a_chain_goes_on_to_sample_them(t
         *SHORT,
         "data.own_solutions={problems: 8, samples: 2}",
     ]
-    assert "of 16 completions of 8 problems 0 are accepted" in refused(
-        PREFLIGHT[0], *given, *PREFLIGHT[1]
-    )
-    assert "unrecognized arguments: --rows" in refused(
-        PREFLIGHT[0], *given, *PREFLIGHT[1], "--rows"
-    )
+    line = "of 16 completions of 8 problems 0 are accepted"
+    assert line in refused(PREFLIGHT[0], *given, *PREFLIGHT[1])
+    expected = "unrecognized arguments: --rows"
+    assert expected in refused(PREFLIGHT[0], *given, *PREFLIGHT[1], "--rows")
 
 
 def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
@@ -162,9 +149,8 @@ def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
         " kept: fewer than "
     )
     for stage in ("own_solutions", "sft"):
-        assert f"{told}a step of the warm start takes (32). Raise its `samples`" in refused(
-            stage, *given
-        )
+        line = f"{told}a step of the warm start takes (32). Raise its `samples`"
+        assert line in refused(stage, *given)
     assert not (tmp_path / "sft").exists()
 
 

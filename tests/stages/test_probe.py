@@ -71,11 +71,9 @@ def test_a_probe_leaves_a_folder_a_person_can_read(run):
     assert len(rates) == 24 and {line["n"] for line in rates.values()} == {4}
     assert len({line["right"] for line in rates.values()}) > 2  # or the tests below show nothing
     made = read_lines(run / "probe/completions.jsonl")
-    assert (
-        made[0]["temperature"] == 1.0
-        and made[0]["max_new_tokens"] == 48
-        and made[0]["trained"].endswith("sft")
-    )
+    assert made[0]["temperature"] == 1.0
+    assert made[0]["max_new_tokens"] == 48
+    assert made[0]["trained"].endswith("sft")
     for problem, line in rates.items():
         judged = [each["right"] for each in made[1:] if each["problem"] == problem]
         assert len(judged) == 4 and sum(judged) == line["right"]
@@ -96,21 +94,16 @@ def test_asked_again_it_answers_nothing_anew(copy):
     assert "| probe (n = 24 × 4) |" in said and "probe completions: " not in said
     assert (copy / "probe/completions.jsonl").read_bytes() == before
     rates = probed(copy)
-    assert (
-        "| probe (n = 16 × 2) |"
-        in run_stage("probe", *tiny(copy), "--problems", "16", "--samples", "2").stdout
-    )
-    assert (
-        "probe completions: 144/144"
-        in run_stage("probe", *tiny(copy), "--problems", "24", "--samples", "6").stdout
-    )
+    expected = "| probe (n = 16 × 2) |"
+    assert expected in run_stage("probe", *tiny(copy), "--problems", "16", "--samples", "2").stdout
+    message = "probe completions: 144/144"
+    assert message in run_stage("probe", *tiny(copy), "--problems", "24", "--samples", "6").stdout
     assert (copy / "probe/completions.jsonl").read_bytes().startswith(before)
     said = run_stage("probe", *tiny(copy), "--problems", "all", "--samples", "4").stdout
     assert (copy / "probe/completions.jsonl").read_bytes().startswith(before)
     many = probed(copy)
-    assert len(many) > 70 and all(
-        many[problem]["right"] == line["right"] for problem, line in rates.items()
-    )
+    assert len(many) > 70
+    assert all(many[problem]["right"] == line["right"] for problem, line in rates.items())
 
 
 def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
@@ -172,10 +165,8 @@ def test_grpo_trains_on_the_chosen_problems_alone(copy):
     assert 4 <= len(kept) < 24
     said = run_stage("grpo", *tiny(copy, *CHOSEN)).stdout
     assert f"data: {len(kept)} of the 24 problems that were probed (of 74 in all)" in said
-    assert (
-        "have a pass rate from 0.25 to 0.75" in said
-        and f"grpo: {len(kept)} problems, from " in said
-    )
+    assert "have a pass rate from 0.25 to 0.75" in said
+    assert f"grpo: {len(kept)} problems, from " in said
     seen = set()
     for step in range(1, STEPS + 1):
         sampled = pd.read_parquet(copy / f"grpo/completions/completions_{step:05}.parquet")[

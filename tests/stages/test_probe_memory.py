@@ -25,10 +25,8 @@ def test_the_largest_step_is_tried_with_the_longest_problems(tmp_path, monkeypat
     assert "next: make grpo" in capsys.readouterr().out
     assert not (tmp_path / "run").exists()
     done = pd.read_parquet(tmp_path / "probe/grpo/completions")
-    assert {each[-1]["content"] for each in done["prompt"]} == {
-        problems[1]["problem"],
-        problems[3]["problem"],
-    }
+    expected = {problems[1]["problem"], problems[3]["problem"]}
+    assert {each[-1]["content"] for each in done["prompt"]} == expected
 
 
 class Kept:

@@ -8,8 +8,8 @@ import pytest
 from evaluation.statistics import over_seeds
 from stages.seeds import table
 from tests.console.test_terminal import kinds
-from tests.support import ROOT, refused, run_stage
-from tests.waits import run_command
+from tests.support import refused, run_stage
+from tests.waits import capture
 
 
 def test_the_interval_is_students():
@@ -56,12 +56,10 @@ def test_a_gain_is_paired_within_a_seed():
 )
 def test_a_change_is_claimed_beyond_its_interval_alone(accuracies, last):
     labels = ("base", "sft", "grpo")[-len(accuracies[0]) :]
-    assert (
-        table({seed: dict(zip(labels, each, strict=True)) for seed, each in enumerate(accuracies)})[
-            -1
-        ]
-        == last
-    )
+    actual = table(
+        {seed: dict(zip(labels, each, strict=True)) for seed, each in enumerate(accuracies)}
+    )[-1]
+    assert actual == last
 
 
 def test_a_label_of_a_strangers_file_is_only_text():
@@ -107,9 +105,6 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
 def test_make_ends_with_the_mistake(options, told):
     """Its first line is run, the others would only be shown."""
     command = ["make", "--no-print-directory", "seeds", options, "-o", "setup"]
-    done = run_command(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == (
-        2,
-        True,
-        False,
-    ), done.stderr
+    done = capture(command, timeout=60)
+    expected = (2, True, False)
+    assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == expected, done.stderr

@@ -17,14 +17,7 @@ import pytest
 
 from schema.configs import ACCURACY, RIGHT
 from tests.stage_process import Started
-from tests.support import (
-    LORA,
-    copied,
-    read_lines,
-    run_stage,
-    same_weights,
-    weights,
-)
+from tests.support import LORA, copied, read_lines, run_stage, same_weights, weights
 
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
@@ -168,26 +161,21 @@ def test_a_warm_start_that_was_stopped_is_that_of_one_process(way, runs, alone, 
 def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
     run = runs(way)
     assert run.codes["killed"] not in (0, 75)
-    assert (
-        f"from {run.killed}/grpo/checkpoint-" in run.printed["again"]
-        and "FutureWarning" not in run.printed["again"]
-    )
+    assert f"from {run.killed}/grpo/checkpoint-" in run.printed["again"]
+    assert "FutureWarning" not in run.printed["again"]
     for folder in (
         "grpo",
         LAST,
     ):  # the best checkpoint's weights, which may have been saved before the kill
         assert same_weights(run.killed / folder, run.home / folder)
     evaluations = [line for line in read_lines(run.home / "grpo/metrics.jsonl") if ACCURACY in line]
-    assert [(line["step"], len(line[RIGHT])) for line in evaluations] == [
-        (2, 8),
-        (4, 8),
-        (6, 8),
-    ]  # of both processes
+    expected = [(2, 8), (4, 8), (6, 8)]
+    wanted = expected
+    assert [(line["step"], len(line[RIGHT])) for line in evaluations] == wanted  # of both processes
     assert all(line[RIGHT].count("1") / 8 == pytest.approx(line[ACCURACY]) for line in evaluations)
     best = json.loads((run.home / "grpo/summary.json").read_text())["best_checkpoint"]
-    assert same_weights(run.home / "grpo", Path(best)) and not same_weights(
-        run.home / "sft", Path(best)
-    )
+    assert same_weights(run.home / "grpo", Path(best))
+    assert not same_weights(run.home / "sft", Path(best))
 
 
 @pytest.mark.parametrize("way", SHARDED)

@@ -22,7 +22,7 @@ from tests import vllm_stand_in
 from tests.namespaces import namespaces
 from tests.stage_process import free_port
 from tests.support import ROOT, TWO_PROCESSES, read_lines, run_stage, same_weights
-from tests.waits import run_command, start_command, until
+from tests.waits import capture, run_command, start_command, until
 
 PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
 MISSING = [each for each in PROGRAMS if shutil.which(each) is None] + ["root"] * (os.geteuid() != 0)
@@ -116,7 +116,7 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
 
 
 def asked(*command: str) -> str:
-    return run_command(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return capture(command, check=True).stdout
 
 
 def all_idle() -> bool:
@@ -233,17 +233,15 @@ def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path):
     print(said)
     assert "the vLLM server is gone" in said and "resumes from" in said
     assert f"job {job}: the vLLM server ended with exit code 9" in said
-    assert (
-        "ExitCode=3:0" in asked("scontrol", "show", "job", job)
-        and "back into the queue" not in said
-    )
+    assert "ExitCode=3:0" in asked("scontrol", "show", "job", job)
+    assert "back into the queue" not in said
 
 
 @pytest.mark.parametrize(("servers", "nodes"), [("1", "1"), ("2", "4"), ("yes", "4")])
 def test_what_is_no_division_into_servers_and_trainers_is_refused(servers, nodes, snapshot):
     given = {"RECIPE": "tiny-arithmetic", "SERVER_NODES": servers, "SLURM_JOB_NUM_NODES": nodes}
     words = ["bash", "launch/grpo.slurm"]
-    done = run_command(words, cwd=ROOT, env=os.environ | given, capture_output=True, text=True)
+    done = capture(words, env=os.environ | given)
     assert done.returncode == 2
     snapshot(done.stderr)
 
@@ -260,7 +258,7 @@ def test_a_process_alone_has_one_gpu(given, seen, tmp_path):
     environment["PATH"] = f"{srun.parent}:{os.environ['PATH']}"
     environment |= {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
     words = ["bash", ROOT / "launch/grpo.slurm"]
-    done = run_command(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = capture(words, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     *_, last = [
         line for line in done.stdout.splitlines() if line.startswith("CUDA_VISIBLE_DEVICES=")

@@ -9,7 +9,7 @@ import torch
 
 from tests import stage_process
 from tests.support import ROOT
-from tests.waits import run_command
+from tests.waits import capture
 
 IMPORTS = """
 import importlib, sys, torch
@@ -24,7 +24,7 @@ for each in LIBRARIES:
 @pytest.mark.slow
 def test_with_a_gpu_the_libraries_initialise_cuda():
     """Why none is forked there. Should they no longer do it, the exception for GPUs can go."""
-    done = run_command([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
+    done = capture([sys.executable, "-c", IMPORTS])
     assert done.stderr.splitlines()[-1] == "CUDA is initialised", done.stderr
 
 

@@ -30,14 +30,11 @@ def root(tmp_path, monkeypatch):
 def test_a_file_is_named_once_and_found_wherever_the_clone_lies(root, capsys):
     (root / "link.py").symlink_to("a folder/x.py")
     main(shlex.split("mine.py"))
-    assert (
-        capsys.readouterr().out
-        == f"recipes may now run mine.py; to take it back, remove the line from {root}/.trusted\n"
-    )
+    wanted = f"recipes may now run mine.py; to take it back, remove the line from {root}/.trusted\n"
+    assert capsys.readouterr().out == wanted
     main(shlex.split("./mine.py link.py 'a folder/x.py' ../elsewhere.py"))
-    assert (
-        root / ".trusted"
-    ).read_text() == f"mine.py\na folder/x.py\n{root.parent}/elsewhere.py\n"
+    expected = f"mine.py\na folder/x.py\n{root.parent}/elsewhere.py\n"
+    assert (root / ".trusted").read_text() == expected
     capsys.readouterr()
     (root / "mine.yaml").touch()
     main(["mine.yaml"])

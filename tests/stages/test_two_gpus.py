@@ -59,9 +59,8 @@ def moved(folder: Path, other: Path) -> float:
 def test_ddp(base, tmp_path):
     said = done(launched("ddp on GPUs", "grpo", tmp_path, base, LORA, "sft=null"))
     assert uses(said) == EACH_ITS_OWN
-    assert (
-        len([line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "reward" in line]) == 6
-    )
+    actual = len([line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "reward" in line])
+    assert actual == 6
 
 
 def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):

@@ -150,11 +150,8 @@ def test_a_model_that_is_refused_elsewhere_is_not_served(tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "require", lambda *_: None)
     (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
     (tmp_path / "pytorch_model.bin").write_text("")
-    keys = [
-        "model.build=null",
-        f"model.name_or_path={tmp_path}",
-        f"grpo.vllm_server_port={free_port()}",
-    ]
+    keys = ["model.build=null", f"model.name_or_path={tmp_path}"]
+    keys += [f"grpo.vllm_server_port={free_port()}"]
     with pytest.raises(RecipeError, match=str(tmp_path)):
         stage.main(load_recipe(RECIPE, [*SERVER, *keys], check=()))
 
