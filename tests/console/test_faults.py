@@ -9,6 +9,7 @@ from console.faults import Fault, Place, RecipeError, said_by_library
 from schema.names import missing_columns
 from schema.recipe import load_recipe
 from tests.schema.test_recipe import GOOD
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(
@@ -60,16 +61,7 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
     assert missing_columns(recipe, ["problem", "level"]) == []
 
 
-@pytest.mark.parametrize(
-    ("rewards", "column"),
-    [
-        ("correct_answer: {strict: true}", "strict"),
-        ("correct_answer: {}", "run_programs"),
-        ("brevity: {longest: 9}", "longest"),
-        ("pays_a_bonus.pay: {bonus: 2}", "bonus"),
-        ("pays_a_bonus.pay: {}", "most"),
-    ],
-)
+@cases(__file__, "a_column_does_not_stand_for_what_the_recipe_sets")
 def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_path, own_file):
     own_file(
         "pays_a_bonus.py", "def pay(completions, bonus=1, level=None, *, most=9, **columns): ...\n"

@@ -47,30 +47,10 @@ def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
     assert report == f"gsm8k train: 2 problems, 6 dropped ({dropped})"
 
 
-BENCHMARKS = {
-    "math-500": ({"problem": ["Find it."], "solution": [r"So $\boxed{5}$."]}, "5"),
-    "aime-2024": ({"problem": ["Find it."], "answer": ["025"]}, "25"),
-    "aime-2025": ({"problem": ["Find it."], "answer": ["82"], "id": ["0"]}, "82"),
-    "amc-2023": ({"question": ["Find it."], "answer": ["27.0"]}, "27"),
-    "minerva-math": (
-        {"question": ["Find it."], "answer": ["3.3e-10"], "type": ["Physics"]},
-        "3.3e-10",
-    ),
-    "olympiadbench": (
-        {"question": ["Find it."], "final_answer": [["$1,3$"]], "subfield": ["Algebra"]},
-        "$1,3$",
-    ),
-    "svamp-test": (
-        {"Body": ["Ann has 3"], "Question": ["How many?"], "Answer": ["3.0"], "Type": ["Sum"]},
-        "3",
-    ),
-    "asdiv": ({"body": ["Ann has 9."], "question": ["How many?"], "answer": ["9 (apples)"]}, "9"),
-}
-
-
-@pytest.mark.parametrize("file", BENCHMARKS)
-def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(file, tmp_path):
-    columns, gold = BENCHMARKS[file]
+@cases(__file__, "a_benchmark_is_read_with_the_hubs_columns")
+def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(
+    file, columns, gold, tmp_path
+):
     name = {"minerva-math": "minerva", "svamp-test": "svamp"}.get(file, file)
     pd.DataFrame(columns).to_parquet(tmp_path / f"{file}.parquet")
     rows, _ = load(name, "test", {}, str(tmp_path))
@@ -271,10 +251,8 @@ def recipe_of(tmp_path, train, benchmark):
     for name, problems in (("train", train), ("exam", benchmark)):
         lines = [json.dumps({"problem": problem, "answer": 7}) for problem in problems]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    overrides = [
-        f"data.train=[{tmp_path}/train.jsonl]",
-        f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]",
-    ]
+    overrides = [f"data.train=[{tmp_path}/train.jsonl]"]
+    overrides += [f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]"]
     return load_recipe(
         "recipes/tiny-arithmetic.yaml", [*overrides, "data.validation=2", "sft=null"]
     )

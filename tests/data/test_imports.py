@@ -122,42 +122,13 @@ def test_what_may_not_be_named(own, path, message):
     assert "this" not in sys.modules
 
 
-# files of others, none of them trusted, to a dotted path and what `make trust` would have to be
-# given
-STRANGERS = {
-    "beside the recipe": ({"theirs_here.py": NOT_RUN}, "theirs_here.f", "theirs_here.py"),
-    "a model's folder": (
-        {"a_here/modeling.py": NOT_RUN},
-        "a_here.modeling.f",
-        "a_here/modeling.py",
-    ),
-    "a run's folder": (
-        {"outputs/x/evil_here.py": NOT_RUN},
-        "outputs.x.evil_here.f",
-        "outputs/x/evil_here.py",
-    ),
-    "its packages": (
-        {f"p_here/{each}.py": NOT_RUN for each in ("__init__", "q/__init__", "q/f")},
-        "p_here.q.f.f",
-        "'p_here/__init__.py p_here/q/__init__.py p_here/q/f.py'",
-    ),
-    "a package itself": ({"p_here/__init__.py": NOT_RUN}, "p_here.f", "p_here/__init__.py"),
-    "a name for the shell": (
-        {"p_here/x.py": "", "$(touch x) 'y'/z.py": NOT_RUN},
-        "p_here.link.f",
-        """''"'"'$(touch x) '"'"'"'"'"'"'"'"'y'"'"'"'"'"'"'"'"'/z.py'"'"''""",
-    ),
-    "like one of Python's": ({"statistics.py": NOT_RUN}, "statistics.mean", "statistics.py"),
-}
-
-
-@pytest.mark.parametrize("name", STRANGERS)
-def test_what_was_not_trusted_does_not_run(own, name):
-    files, path, given = STRANGERS[name]
-    for file, text in files.items():
-        written(file, text)
+@cases(__file__, "what_was_not_trusted_does_not_run")
+def test_what_was_not_trusted_does_not_run(own, files, path, given):
+    """Files of others, the dotted path of one, and what `make trust` would have to be given."""
+    for file in files:
+        written(file, NOT_RUN)
     if path == "p_here.link.f":
-        Path("p_here/link.py").symlink_to(own / list(files)[1])
+        Path("p_here/link.py").symlink_to(own / files[1])
     message = refused(path)
     assert message.startswith("you have not trusted ")
     assert message.endswith(f": make trust FILE={given}")

@@ -87,21 +87,10 @@ def test_values_are_whole_and_positive_all_along():
     assert reached((1, 1)).keys() == {2, 1}
 
 
-@pytest.mark.parametrize(
-    ("made", "arguments", "message"),
-    [
-        (arithmetic, {"digits": 10}, "digits must be 1 to 9, not 10"),
-        (arithmetic, {"rows": 0}, "rows must be 1 to 1,000,000, not 0"),
-        (countdown, {"numbers": 5}, "numbers must be 2 to 4, not 5"),
-        (countdown, {"largest": 0}, "largest must be 1 to 25, not 0"),
-        (countdown, {"target": 0}, "target must be 1 to 99, not 0"),
-        (countdown, {"target": 100}, "target must be 1 to 99, not 100"),
-        (countdown, {"numbers": 2, "largest": 2, "target": 99}, "no 2 numbers up to 2 make 99"),
-    ],
-)
-def test_arguments_out_of_range(made, arguments, message):
+@cases(__file__, "arguments_out_of_range")
+def test_arguments_out_of_range(maker, arguments, message):
     with pytest.raises(DataError, match=message):
-        made("train", **arguments)
+        {"arithmetic": arithmetic, "countdown": countdown}[maker]("train", **arguments)
 
 
 @cases(__file__, "a_wrong_check_of_the_users_own_is_named_with_its_row")

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+from pathlib import Path
 
 import datasets
 import httpx
@@ -15,6 +16,7 @@ from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, DataNotReached
 from schema.recipe import load_recipe
+from tests.support import write_lines
 from tests.tables import cases
 from tests.waits import capture
 from training.problem_sets import load_train
@@ -171,131 +173,44 @@ def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_f
     assert load("my_limit.rows", "train", {"limit": 1})[0][0]["problem"] == "1?"  # its own
 
 
-SETS = {  # rows as the Hub has them, with problems of ours
-    "NuminaMath-CoT": (
-        {
-            "source": "cn_k12",
-            "problem": "2+3?",
-            "solution": r"So $2+3=\boxed{5}$.",
-            "messages": [{"role": "user"}],
-        },
-        {"where": {"source": ["cn_k12", "olympiads"]}},
-    ),
-    "NuminaMath-1.5": (
-        {
-            "problem": "2+3?",
-            "solution": "It is 5.",
-            "answer": "5",
-            "problem_type": "Algebra",
-            "source": "olympiads",
-        }
-        | {
-            "question_type": "math-word-problem",
-            "problem_is_valid": "Yes",
-            "solution_is_valid": "Yes",
-        },
-        {"where": {"question_type": "math-word-problem", "problem_is_valid": "yes"}},
-    ),
-    "DeepScaleR": ({"problem": "2+3?", "answer": "5", "solution": ""}, {}),
-    "BigMath": (
-        {
-            "problem": "2+3?",
-            "answer": "5",
-            "source": "orca_math",
-            "domain": ["Algebra"],
-            "llama8b_solve_rate": 0.4,
-        },
-        {"where": {"llama8b_solve_rate": {"min": 0.1, "max": 0.9}, "domain": "algebra"}},
-    ),
-    "OpenR1-Math": (
-        {
-            "problem": "2+3?",
-            "solution": "It is 5.",
-            "answer": "5",
-            "generations": ["a"],
-            "correctness_count": 2,
-        }
-        | {"is_reasoning_complete": [True]},
-        {"where": {"correctness_count": {"min": 1}, "is_reasoning_complete": True}},
-    ),
-    "DAPO-17k": (
-        {
-            "data_source": "math_dapo",
-            "prompt": [{"role": "user", "content": "2+3?"}],
-            "ability": "MATH",
-        }
-        | {"reward_model": {"ground_truth": "5", "style": "rule"}, "extra_info": {"index": "0"}},
-        {"columns": {"answer": "reward_model.ground_truth"}},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_the_sets_that_people_train_on(name, tmp_path):
-    row, arguments = SETS[name]
+@cases(__file__, "the_sets_that_people_train_on")
+def test_the_sets_that_people_train_on(row, arguments, tmp_path):
+    """Rows as the Hub has them, with problems of ours."""
     pd.DataFrame([row]).to_parquet(tmp_path / "train.parquet")
     (found,), report = load(str(tmp_path), "train", arguments)
     assert (found["problem"], found["solution"]) == ("2+3?", "5"), report
 
 
-def test_where_takes_rows_by_their_columns(tmp_path):
-    file = tmp_path / "mine.csv"
-    rows = [
-        (i, level, source)
-        for i, (level, source) in enumerate([(1, "a"), (2, "a"), (3, "b"), ("", "b")])
-    ]
-    file.write_text(
-        "problem,answer,level,source\n" + "".join(f"{i}?,{i},{level},{s}\n" for i, level, s in rows)
-    )
-    for where, kept in [
-        ({"level": 2}, "1"),
-        ({"level": [1, 3]}, "02"),
-        ({"level": {"min": 2}}, "12"),
-        ({"level": {"max": 2}, "source": "a"}, "01"),
-        ({"source": "B"}, "23"),
-        ({"level": 2.0}, "1"),
-        ({"answer": [0, "3"]}, "03"),
-        ({"level": {"not": 2}}, "023"),
-        ({"level": {"not": [1, 3]}, "source": {"not": "b"}}, "1"),
-    ]:
-        found, report = load(str(file), "train", {"where": where})
-        assert "".join(row["solution"] for row in found) == kept
-        assert f"{4 - len(kept)} others passed over" in report
-    assert [
-        each["solution"]
-        for each in load(str(file), "train", {"where": {"source": "b"}, "limit": 1})[0]
-    ] == ["2"]
-    file = tmp_path / "mine.jsonl"
-    optional = [{"level": 4.0}, {"level": " 4 "}, {}, {"level": "4.0", "is": {"valid": "Yes"}}]
-    lines = [
-        json.dumps({"problem": f"{i}?", "answer": str(i)} | each) for i, each in enumerate(optional)
-    ]
-    file.write_text("\n".join(lines))
-    for where, kept in ({"level": 4}, "013"), ({"is.valid": True}, "3"):
-        actual = "".join(row["solution"] for row in load(str(file), "train", {"where": where})[0])
-        assert actual == kept
-    # Columns under trl's names, and under ours that are others there.
-    theirs = [
-        {"prompt": f"{i}?", "key": str(i), "answer": "ab"[i % 2], "completion": i // 2}
-        for i in range(4)
-    ]
-    trls = tmp_path / "trls.jsonl"
-    trls.write_text("\n".join(map(json.dumps, theirs)))
-    for where, kept in (
-        ({"prompt": "1?"}, "1"),
-        ({"completion": 1}, "23"),
-        ({"answer": "b"}, "13"),
-        ({"key": 2}, "2"),
-    ):
-        found, _ = load(str(trls), "train", {"where": where, "columns": {"answer": "key"}})
-        assert "".join(row["solution"] for row in found) == kept
-        assert not {"prompt", "completion"} & found[0].keys()
-    message = "has no column 'lvl' for `where`, but problem, level, solution, reasoning, an"
+def write_table(folder: Path, name: str):
+    """A table of four problems, numbered from 0, in one of three forms."""
+    if name == "mine.csv":
+        rows = "0?,0,1,a\n1?,1,2,a\n2?,2,3,b\n3?,3,,b\n"
+        (folder / name).write_text("problem,answer,level,source\n" + rows)
+    elif name == "mine.jsonl":
+        optional = [{"level": 4.0}, {"level": " 4 "}, {}, {"level": "4.0", "is": {"valid": "Yes"}}]
+        rows = [{"problem": f"{i}?", "answer": str(i)} | row for i, row in enumerate(optional)]
+        write_lines(folder / name, rows)
+    else:  # columns under trl's names, and under ours that are others there
+        rows = [{"prompt": f"{i}?", "key": str(i)} for i in range(4)]
+        for i, row in enumerate(rows):
+            row |= {"answer": "ab"[i % 2], "completion": i // 2}
+        write_lines(folder / name, rows)
+
+
+@cases(__file__, "where_takes_rows_by_their_columns")
+def test_where_takes_rows_by_their_columns(file, arguments, numbers, tmp_path):
+    write_table(tmp_path, file)
+    rows, report = load(str(tmp_path / file), "train", arguments)
+    assert "".join(row["solution"] for row in rows) == numbers
+    assert "limit" in arguments or f"{4 - len(numbers)} others passed over" in report
+    assert not {"prompt", "completion"} & rows[0].keys()
+
+
+@cases(__file__, "where_that_takes_nothing_is_refused")
+def test_where_that_takes_nothing_is_refused(where, message, tmp_path):
+    write_table(tmp_path, "mine.jsonl")
     with pytest.raises(DataError, match=message):
-        load(str(file), "train", {"where": {"lvl": 2}})
-    expected = r"by `where`; level has 4.0, ' 4 ', None, '4.0'; nothing is left to use"
-    with pytest.raises(DataError, match=expected):
-        load(str(file), "train", {"where": {"level": 9}})
+        load(str(tmp_path / "mine.jsonl"), "train", {"where": where})
 
 
 def test_a_weight_moves_no_held_out_problem_into_training():

@@ -157,27 +157,14 @@ def test_completions_are_counted(grpo, step, expected, tmp_path):
     assert read_run(folder).completions_until(step) == expected
 
 
-REFUSED = {  # the arguments, below a folder with two runs, and a part of the message
-    "none": ([], "RUNS: name two runs or more"),
-    "one": (["a"], "RUNS: name two runs or more"),
-    "one twice": (["a", "a/grpo"], "RUNS: name two runs or more"),
-    "no folder": (["a", "c"], "c is no folder of a finished run"),
-    "unfinished": (["a", "begun"], "begun is no folder of a finished run"),
-    "torn": (["a", "torn"], "torn/grpo/data.json is not what a run wrote"),
-    "two recipes": (["a", "mixed"], "are not seeds of one recipe: they differ in grpo.beta"),
-    "one seed twice": (["a", "twice"], "has two runs of the same seed"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_run_is_one_message(name, tmp_path):
+@cases(__file__, "what_is_no_run_is_one_message")
+def test_what_is_no_run_is_one_message(names, message, tmp_path):
     run(tmp_path / "a")
     (run(tmp_path / "begun") / "grpo/summary.json").unlink()
     (run(tmp_path / "torn") / "grpo/data.json").write_text("{")
     for folder, seeds, betas in (("mixed", (1, 2), (0.0, 0.1)), ("twice", (1, 1), (0.0, 0.0))):
         for i in (0, 1):
             run(tmp_path / folder / f"seed-{i + 1}", seed=seeds[i], beta=betas[i])
-    names, message = REFUSED[name]
     with pytest.raises(RecipeError) as error:
         read_arms([str(tmp_path / each) for each in names])
     assert message in str(error.value) and len(str(error.value).splitlines()) == 1

@@ -116,11 +116,7 @@ def test_what_is_neither_a_data_set_nor_a_mapping_leaves_no_trace(tmp_path):
     assert "data.train: [2] is neither a name nor" in faults[2].message
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["recipes/no-such.yaml"], ["recipes/tiny-arithmetic.yaml", "grpo.learning_rat=1"]],
-    ids=["missing file", "misspelt override"],
-)
+@cases(__file__, "exit_code_is_2_without_a_stack_trace")
 @pytest.mark.parametrize("module", ["preflight", "sft", "grpo", "evaluate", "merge"])
 def test_exit_code_is_2_without_a_stack_trace(module, arguments):
     done = run_stage(module, *arguments, check=False)
@@ -159,18 +155,10 @@ def test_numbers_are_read_as_yaml_1_2_reads_them(tmp_path):
 def test_an_override_of_a_dotted_reward_and_of_a_new_section(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD)
-    recipe = load_recipe(
-        path,
-        [
-            (
-                "rewards.trl.rewards.get_soft_overlong_punishment={max_completion_len: 64,"
-                " soft_punish_cache: 16}"
-            ),
-            "rewards.trl.rewards.think_format_reward={}",
-            "sft.max_steps=3",
-            "evaluate.limit=5",
-        ],
-    )
+    limits = "{max_completion_len: 64, soft_punish_cache: 16}"
+    overrides = [f"rewards.trl.rewards.get_soft_overlong_punishment={limits}"]
+    overrides += ["rewards.trl.rewards.think_format_reward={}", "sft.max_steps=3"]
+    recipe = load_recipe(path, [*overrides, "evaluate.limit=5"])
     assert recipe.rewards["trl.rewards.get_soft_overlong_punishment"]["max_completion_len"] == 64
     assert recipe.sft == {"max_steps": 3}
     assert recipe.evaluate.limit == 5
@@ -280,15 +268,7 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
         assert bool(refused) == inside, section
 
 
-@pytest.mark.parametrize(
-    ("rewards", "advised"),
-    [
-        ("{correct_answer: {weight: 0.5}, format_tags: {weight: 1}}", ["form is paid 1"]),
-        ("{true_equations: {weight: 0.5}, format_tags: {weight: 1}}", []),
-        ("{learned: {model: a/b}, format_tags: {weight: 0.1}}", ["a model's word alone"]),
-        ("{learned: {model: a/b}, true_equations: {}}", []),
-    ],
-)
+@cases(__file__, "what_a_reward_pays_for_is_not_guessed")
 def test_what_a_reward_pays_for_is_not_guessed(rewards, advised):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards={rewards}"], check=())
     messages = [warning.message for warning in warnings_of(recipe)]

@@ -17,7 +17,7 @@ from schema.recipe import load_recipe
 from stages import check, preflight
 from tests import stage_process
 from tests.support import ROOT
-from tests.tables import cases
+from tests.tables import cases, rows
 from tests.waits import capture
 from training.problem_sets import refused_here
 
@@ -145,21 +145,11 @@ def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch,
     assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
 
 
-def test_a_learned_reward_needs_whole_models_before_the_warm_start_trains():
-    for config, refused in (
-        ("zero2", False),
-        ("zero3", True),
-        ("fsdp2", True),
-        ("ddp", False),
-        (None, False),
-    ):
-        found = told(
-            "tiny-arithmetic",
-            "rewards.learned={model: a/b}",
-            stages=("sft", "grpo"),
-            accelerate=config,
-        )
-        assert any("use ddp or zero2" in each for each in found) == refused, config
+@cases(__file__, "a_learned_reward_needs_whole_models")
+def test_a_learned_reward_needs_whole_models_before_the_warm_start_trains(config, refused):
+    reward, stages = "rewards.learned={model: a/b}", ("sft", "grpo")
+    messages = told("tiny-arithmetic", reward, stages=stages, accelerate=config)
+    assert any("use ddp or zero2" in message for message in messages) == refused
 
 
 def test_a_stage_that_is_started_by_itself_says_so_too():
@@ -207,35 +197,6 @@ def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_pat
     assert refused_here(alone, False) == [] != refused_here(alone, True)
 
 
-MISTAKES = {  # overrides, and what is said of them
-    "grpo.learning_rat=1": "did you mean learning_rate?",
-    "data.train=[odd.csv]": "odd.csv has the columns q, a: say which holds the problem",
-    "data.train=[odd.csv: {columns: {problem: k}}]": "odd.csv has no column 'k', but q, a",
-    "data.train=[empty.csv, odd.csv, broken.jsonl]": (
-        "empty.csv train: 0 problems; it needs a row for each, with its answer"
-        " (docs/your-data.md)\noverride"
-    ),
-    "data.train=[broken.jsonl]": "broken.jsonl line 2 is not JSON",
-    "data.train=[odd.parquet]": "odd.parquet cannot be read: ",
-    "data.train=[folder]": (
-        "folder has no file of the split 'train', but other.csv, test.csv: set `split`"
-    ),
-    "data.train=[nothing]": "nothing has no file that ends in .csv, .json, .jsonl, .parquet",
-    "data.train=[good.csv: {where: {topic: easy}}, empty.csv]": (
-        "topic has 'hard'; nothing is left to use\n"
-    ),
-    "data.train=[odd.csv: {split: train}]": "split: a file has no splits: leave it out",
-    "evaluate.benchmarks=[odd.csv]": "odd.csv has the columns q, a",
-    "data.train=[~/good.csv] data.validation=3": "data.validation holds out 3 of 3 problems",
-    "data.train=[good.csv] data.validation=1": "no training problem has a worked solution",
-    "data.train=[good.csv, other.jsonl] data.validation=1": (
-        "'topic' has text in good.csv and a number in other.jsonl"
-    ),
-    "data.train=[good.csv] data.validation=1 rewards={mine.pays: {}}": (
-        "'size', which no column of the data has: there "
-        "are problem, topic, solution, source, answer\n"
-    ),
-}
 EARLY = """
 import json, sys
 from stages import check, evaluate, preflight
@@ -277,7 +238,11 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     recipe = str(ROOT / "recipes/smollm2-arithmetic.yaml")
-    given = [{"recipe": recipe, "overrides": re.split(r" (?=[\w.]+=)", each)} for each in MISTAKES]
+    mistakes = rows(__file__, "a_mistake_is_told_before_a_library_is_imported")
+    given = [
+        {"recipe": recipe, "overrides": re.split(r" (?=[\w.]+=)", each["overrides"])}
+        for each in mistakes
+    ]
     environment = os.environ | {
         "HOME": str(tmp_path),
         "TRUST_FILES": str(tmp_path / "mine.py"),
@@ -289,8 +254,8 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 20
     *told, _ = done.stderr.split("code 2\n")
-    for said, (overrides, message) in zip(told, MISTAKES.items(), strict=True):
-        assert message in said, (overrides, said)
+    for said, mistake in zip(told, mistakes, strict=True):
+        assert mistake["message"] in said, (mistake["overrides"], said)
     assert told[3].count("override") == 3  # all at once
     assert done.stdout.strip() == "[]"
 

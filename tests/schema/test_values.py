@@ -7,6 +7,7 @@ import enum
 import inspect
 import io
 import re
+import shlex
 from typing import get_args, get_type_hints
 
 import pytest
@@ -30,6 +31,7 @@ from schema.sections import OWN_SECTIONS
 from schema.values import RULES
 from stages import grpo, sft
 from tests.support import COUNTED
+from tests.tables import rows
 
 SOURCE = inspect.getsource(upstream)
 
@@ -111,28 +113,13 @@ SUSPECT = re.compile(
     re.IGNORECASE,
 )
 # Fields of such a name that a recipe may set, and why that is safe.
-HARMLESS = {
-    "report_to": "trackers that send are for the command line (test_reach.py)",
-    "vllm_server_host": "another machine is for the command line (test_reach.py)",
-    "vllm_server_port": "a number",
-    "vllm_server_timeout": "a number",
-    "vllm_group_port": "a number; the port is opened on the host above",
-    "target_modules": "names only",
-    "exclude_modules": "names only",
-    "modules_to_save": "names only",
-    "llm_int8_skip_modules": "names only",
-    "vllm_importance_sampling_correction": "a switch",
-    "vllm_importance_sampling_mode": "one of four names",
-    "vllm_tensor_parallel_size": "a number",
-    "vllm_importance_sampling_clip_max": "a number",
-    "vllm_importance_sampling_clip_min": "a number",
-}
+HARMLESS = {row["key"] for row in rows(__file__, "harmless")}
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_field_that_looks_as_if_it_reached_out_is_reserved(section):
     reaching = {key for key in configs.fields(section) if SUSPECT.search(key)}
-    assert reaching - reserved(section).keys() - HARMLESS.keys() == set()
+    assert reaching - reserved(section).keys() - HARMLESS == set()
 
 
 def test_the_names_are_the_libraries():
@@ -174,65 +161,16 @@ evaluate: {benchmarks: [arithmetic: {rows: 40}]}
 """
 TREE = YAML(typ="safe", pure=True).load(RECIPE)
 HOSTILE = st.one_of(
-    st.sampled_from(
-        [
-            None,
-            True,
-            False,
-            0,
-            1,
-            2,
-            4,
-            -1,
-            -5,
-            10**30,
-            2**31,
-            2**63,
-            0.0,
-            0.5,
-            1.0,
-            2.5,
-            -0.1,
-            1e-300,
-            1e300,
-        ]
-    ),
-    st.sampled_from([float("nan"), float("inf"), float("-inf")]),
-    st.sampled_from(
-        [
-            "",
-            "no",
-            "auto",
-            "x",
-            "../../x",
-            "/proc/x",
-            "some/kernel",
-            "(a+)+$",
-            "nan",
-            "-1",
-            "1e5",
-            "\u202e",
-        ]
-    ),
-    st.sampled_from(
-        ["https://127.0.0.1:9/x", "__import__('os')", "{{ 7*7 }}", "all", "steps", "epoch", "best"]
-    ),
-    st.sampled_from(
-        [[], [None], [[1]], ["x"], {}, {"x": 1}, {"a": {"b": [1]}}, [1, 2], [True], {"": None}]
-    ),
+    *map(st.sampled_from, rows(__file__, "hostile")),
     st.integers(-(10**6), 10**6),
     st.floats(allow_nan=True, allow_infinity=True),
     st.text(max_size=8),
 )
 # Of these a large value is no mistake, only more than this machine has.
-SIZES = (
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "steps_per_generation",
-    "num_generations",
-    "r",
-)
-SIZES += ("generation_batch_size", "num_iterations", "per_device_eval_batch_size", "logging_steps")
+SIZES = shlex.split("""
+    per_device_train_batch_size gradient_accumulation_steps steps_per_generation num_generations r
+    generation_batch_size num_iterations per_device_eval_batch_size logging_steps
+""")
 
 
 def keys() -> list[tuple[str, str]]:

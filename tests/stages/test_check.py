@@ -149,9 +149,8 @@ def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys,
 
 def test_a_card_without_bfloat16_has_a_remedy():
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
-    assert "set model.dtype: float16" in str(
-        check.fitted_to_machine(recipe, hardware.card_named("T4"))[1]
-    )
+    line = "set model.dtype: float16"
+    assert line in str(check.fitted_to_machine(recipe, hardware.card_named("T4"))[1])
     for card in ("L4", "8", "12", "16"):
         assert check.fitted_to_machine(recipe, hardware.card_named(card)) == (recipe, [])
 
@@ -191,10 +190,8 @@ def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
     assert out.count("not seen: openai/gsm8k") == 2  # to train on, and to evaluate on: each once
-    assert (
-        "\nready but for what was not seen: the data, the benchmarks, the model, and so prompt, "
-        in out
-    )
+    line = "\nready but for what was not seen: the data, the benchmarks, the model, and so prompt, "
+    assert line in out
 
 
 def test_the_first_line_of_a_training_run_warns_too():
@@ -203,10 +200,8 @@ def test_the_first_line_of_a_training_run_warns_too():
     warned = run_stage(
         "preflight", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo"
     )
-    assert (
-        "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2"
-        in warned.stderr
-    )
+    line = "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2"
+    assert line in warned.stderr
 
 
 MINE = """\
@@ -266,10 +261,8 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
         "mine.py",
         re.search(r"```python\n(.*?)```", (ROOT / "docs/rewards.md").read_text(), re.S)[1],
     )
-    given = [
-        "rewards.mine_too.by_progress={weight: 0.01}",
-        "rewards.mine.cites={weight: 0.001, bonus: 1}",
-    ]
+    given = ["rewards.mine_too.by_progress={weight: 0.01}"]
+    given += ["rewards.mine.cites={weight: 0.001, bonus: 1}"]
     check_recipe("recipes/tiny-arithmetic.yaml", given)
     # async functions, of the answer, the trainer's state and what is set
     assert "\nready" in capsys.readouterr().out
@@ -328,10 +321,8 @@ def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, capsys, mon
     with pytest.raises(SystemExit, match="2"):
         check_recipe("recipes/tiny-arithmetic.yaml", given)
     out = capsys.readouterr().out
-    assert (
-        re.search("warning: .* are too many to train on a CPU", out)
-        and "of this machine's 0 (make memory" in out
-    )
+    assert re.search("warning: .* are too many to train on a CPU", out)
+    assert "of this machine's 0 (make memory" in out
     assert re.search("error: .* GiB will not fit this machine's 0", out)
 
 

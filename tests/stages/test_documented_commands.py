@@ -25,6 +25,7 @@ from stages import split_options
 from tests import keys, stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED, read_recipe, write_lines
+from tests.tables import cases
 from tests.waits import capture, run_command
 from training.tiny_models import built_model
 
@@ -324,21 +325,6 @@ SHORT = shlex.split("""
     sft.max_steps=2 sft.per_device_train_batch_size=8 grpo.max_steps=2
     grpo.per_device_train_batch_size=16 grpo.logging_steps=1
 """)
-# a command on the default recipe, after `make grpo` and `make evaluate`, to a part of what it says
-TRAINED = {
-    "make recipes": "tiny-rloo",
-    "make check RECIPE=name": "ready",
-    "make memory RECIPE=name": "| total |",
-    'make audit RECIPE=name ARGS="--rows 8"': "no cheat earns more than an honest answer",
-    "make decontaminate RECIPE=name": "training problems overlap with the benchmarks",
-    "make sft": "sft: finished already",
-    "make grpo RECIPE=outputs/x/grpo/recipe.yaml": "grpo: finished already",
-    "make evaluate MODEL=path RECIPE=name": "| sft |",
-    "make report FILE=outputs/x/eval/gsm8k": "form or reasoning? base → grpo",
-    "make report FILE=outputs/x/grpo": "report: outputs/tiny-arithmetic/grpo/report.md",
-    "make view HTML=page.html": "written to page.html",
-    "make merge": f"{MADE}/merged",
-}
 
 
 @pytest.fixture(scope="module")
@@ -367,10 +353,11 @@ def test_the_notebook_clones_where_it_is_alone(clone, tmp_path):
         assert Path(output.strip()) == tmp_path / "grpo-recipes"
 
 
-@pytest.mark.parametrize("command", list(TRAINED))
-def test_a_command_on_the_default_recipe(command, trained):
+@cases(__file__, "a_command_on_the_default_recipe")
+def test_a_command_on_the_default_recipe(command, says, trained):
+    """After `make grpo` and `make evaluate`, it says this among other things."""
     short = [] if command.endswith("recipe.yaml") else SHORT  # which stands in that recipe
-    assert TRAINED[command] in run_make(trained, placed(command), *short)
+    assert says in run_make(trained, placed(command), *short)
     if (
         command == "make merge"
     ):  # whose template is the one that `make evaluate` applies (docs/evaluation.md)

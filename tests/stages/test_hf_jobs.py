@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
+from tests.tables import cases
 from tests.waits import capture
 
 SCRIPT = ROOT / "launch/grpo.hf.sh"
@@ -59,16 +60,7 @@ def test_the_documented_command_is_read_as_meant():
     assert str(SCRIPT.relative_to(ROOT)) in words[-1] and os.access(SCRIPT, os.X_OK)
 
 
-@pytest.mark.parametrize(
-    ("kept", "code", "name", "every"),
-    [
-        ("", 0, "mine", "1"),
-        ("checkpoint", 0, "mine", "1"),
-        ("checkpoint", 2, "mine", "1"),
-        ("checkpoint", 0, "it's $(touch ran).yml", "1"),
-        ("", 0, "mine", "never"),
-    ],
-)
+@cases(__file__, "a_job_finds_what_the_last_one_kept")
 def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
     programs = {".venv/bin/hf": HF, "bin/make": MAKE}
     for file, text in programs.items():

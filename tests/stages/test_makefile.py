@@ -15,19 +15,11 @@ import pytest
 
 from console.terminal import make_line
 from tests.support import ROOT, write_program
+from tests.tables import cases
 from tests.waits import capture, run_command
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "seen"),
-    [
-        (None, [], "0"),  # one GPU without a launcher
-        ("3", [], "3"),
-        (None, ["ACCELERATE=ddp"], "unset"),  # all of them; an empty variable would hide them
-        ("1,2", ["ACCELERATE=ddp"], "1,2"),
-        (None, ["MAKECMDGOALS=test-gpu"], "unset"),
-    ],
-)
+@cases(__file__, "which_gpus_a_stage_sees")
 def test_which_gpus_a_stage_sees(given, options, seen):
     environment = {key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"}
     environment |= {"CUDA_VISIBLE_DEVICES": given} if given else {}
@@ -36,17 +28,7 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     assert done.stdout.strip() == seen, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("target", "given", "seen"),
-    [
-        ("test", "0", "-1"),
-        ("test-train", "0", "-1"),
-        ("test-ci", "0", "-1"),
-        ("test-slow", "0", "-1"),
-        ("test-gpu", "", "0"),
-        ("test-gpu", "2,3", "2"),
-    ],
-)
+@cases(__file__, "which_gpu_the_tests_see")
 def test_which_gpu_the_tests_see(target, given, seen):
     """Most none; those of a GPU the first, and then those of two GPUs all."""
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": given}

@@ -23,6 +23,7 @@ from tests.support import (
     same_weights,
     write_lines,
 )
+from tests.tables import cases
 from training.problem_sets import load_train
 from training.run_folder import as_yaml
 
@@ -128,17 +129,7 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     assert file.read_text() == killed
 
 
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [
-        ("grpo.temperature=0.5", "temperature"),
-        ("grpo.top_k=5", "top_k"),
-        ("prompt.system=Add.", "prompt"),
-        ("data.validation=9", "problems"),
-        ("rewards.correct_answer.strict=true", "strict"),
-        ("sft=null", "weights"),
-    ],
-)
+@cases(__file__, "a_probe_of_something_else_is_not_mistaken_for_it")
 def test_a_probe_of_something_else_is_not_mistaken_for_it(override, key, copy):
     given = tiny(copy, override, *CHOSEN)
     if override.startswith(("prompt", "data")):  # the warm start is then another, too

@@ -72,10 +72,8 @@ class Arena:
             "REAL_HOME": os.environ["REAL_HOME"],
             "REAL_CHECKOUT": os.environ["REAL_CHECKOUT"],
         } | {f"{kind}_proxy": everywhere for kind in ("http", "https", "all")}
-        command, pipe = (
-            [sys.executable, "-m", "tests.stages.test_reach", str(HOME)],
-            subprocess.PIPE,
-        )
+        command = [sys.executable, "-m", "tests.stages.test_reach", str(HOME)]
+        pipe = subprocess.PIPE
         self.parent = start_command(
             command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True, env=environment
         )

@@ -9,6 +9,7 @@ from evaluation.statistics import over_seeds
 from stages.seeds import table
 from tests.console.test_terminal import kinds
 from tests.support import refused, run_stage
+from tests.tables import cases
 from tests.waits import capture
 
 
@@ -32,28 +33,7 @@ def test_a_gain_is_paired_within_a_seed():
     assert lines[9] == "- sft → grpo: +5.1 ± 0.1 points"
 
 
-@pytest.mark.parametrize(
-    ("accuracies", "last"),
-    [
-        (
-            [(0.5, 0.7), (0.5, 0.4), (0.5, 0.6)],
-            "- sft → grpo: no significant change: +6.7 ± 37.9 points",
-        ),
-        (
-            [(0.1, 0.7)] * 4,
-            "- sft → grpo: +60.0 points in every seed; without a spread there is no interval",
-        ),
-        (
-            [(0.5, 0.5), (0.5, 0.501), *[(0.5, 0.5)] * 4],
-            "- sft → grpo: no significant change: +0.0 ± 0.0 points",
-        ),
-        ([(0.5, 0.6)], "One seed says nothing about others: no interval."),
-        (
-            [(0.0, 0.1, 0.51), (0.0, 0.2, 0.52), (0.0, 0.3, 0.53)],
-            "- base → grpo: +52.0 ± 2.5 points",
-        ),  # the first, too
-    ],
-)
+@cases(__file__, "a_change_is_claimed_beyond_its_interval_alone")
 def test_a_change_is_claimed_beyond_its_interval_alone(accuracies, last):
     labels = ("base", "sft", "grpo")[-len(accuracies[0]) :]
     actual = table(

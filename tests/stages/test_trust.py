@@ -11,6 +11,7 @@ from schema.recipe import load_recipe
 from stages import frame
 from stages.trust import main
 from tests.stages.test_makefile import checkout, stages_told  # noqa: F401
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -51,20 +52,7 @@ def test_a_line_that_was_written_by_hand_stays(root):
     assert (root / ".trusted").read_text() == "old.py\nmine.py\n"
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("", "name a Python file of yours: make trust FILE=my_rewards.py"),
-        ("nope.py", "FILE=nope.py: there is no such file"),
-        ("mine.py nope.py", "FILE=nope.py: there is no such file"),
-        ("'a folder'", "FILE=a folder: is a folder; name its Python files"),
-        (
-            "words.txt",
-            "FILE=words.txt: is no Python file or recipe, whose name ends in .py or .yaml",
-        ),
-        ("'line\nbreak.py'", "its path has characters that cannot be shown: rename it"),
-    ],
-)
+@cases(__file__, "what_cannot_be_trusted_is_one_message")
 def test_what_cannot_be_trusted_is_one_message(root, given, message):
     with pytest.raises(RecipeError) as refused:
         main(shlex.split(given))
