@@ -17,13 +17,14 @@ from rewards.verifier.value_types import (
 
 _ASKS_FOR_AN_EQUATION = re.compile(r"equation of|asymptote|directrix|axis of")
 _APPROX = r"\approx"
+_ARGUMENT = re.compile(r"(?<=^[A-Zb-eg-z])\([a-z]\)$")  # of C(m)
 
 
 def relations(gold: Relation, answer: Relation, context: Context) -> bool:
     """`x = …` is equal by its value, other relations by algebra: `y = 2x + 1` and `y - 2x = 1`."""
     answer = _turned(answer)
-    gold_name = gold.sides[0]
-    answer_name = answer.sides[0]
+    gold_name = _ARGUMENT.sub("", gold.sides[0])
+    answer_name = _ARGUMENT.sub("", answer.sides[0])
     are_equations = set(gold.signs) == {"="} and set(answer.signs) == {"="}
     if are_equations and is_name(gold_name) and key(gold_name) == key(answer_name):
         answer_value = _value_meant(answer, context)
@@ -86,7 +87,7 @@ def _value_meant(relation: Relation, context: Context, is_rounded: bool = False)
     sides = list(relation.sides)
     if signs == [_APPROX] and not sides[0]:
         return value(sides[1]) if is_rounded else None
-    if signs[0] in ("=", _APPROX) and is_left_side(sides[0]):
+    if signs[0] in ("=", _APPROX) and _has_no_value(sides[0], context.question):
         if signs[0] == _APPROX and not is_rounded:
             return None
         del signs[0], sides[0]
@@ -101,6 +102,13 @@ def _value_meant(relation: Relation, context: Context, is_rounded: bool = False)
     if all(_agree(sides[-1], side, context) for side in sides[:-1]):
         return value(sides[-1])
     return None
+
+
+def _has_no_value(side: str, question: str) -> bool:
+    """Whether a side only says whose value follows: a name, or a term of the question."""
+    if is_left_side(side):
+        return True
+    return bool(question) and key(side).lower() in key(question)  # "x^2 + y^2 = 25"
 
 
 def _turned(relation: Relation) -> Relation:
