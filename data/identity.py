@@ -27,11 +27,11 @@ def normal_form(problem: str) -> str:
 
 def fingerprint(row: dict) -> str:
     """A short hash of what a row asks, in its normal form."""
-    text = "\n".join(normal_form(part) for part in asked(row))
+    text = "\n".join(normal_form(part) for part in questions_of(row))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_DIGITS]
 
 
-def asked(row: dict) -> list[str]:
+def questions_of(row: dict) -> list[str]:
     """The texts of the turns before a row's problem, and the problem."""
     return [*(turn["content"] for turn in row.get(TURNS) or []), row["problem"]]
 

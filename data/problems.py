@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from data import SETS, made
-from data.identity import asked, fingerprint
+from data.identity import fingerprint, questions_of
 from data.imports import named_function, raised, short_repr
 from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
 from data.prompt import TURNS
@@ -430,7 +430,7 @@ def weighted(rows: list[dict]) -> list[dict]:
 def judged_by(row: dict) -> list[str]:
     """What a problem asks, and what its answers are judged by, as its file has it."""
     gold = row["solution"] if row.get(RAW) is None else str(row[RAW])
-    judged = [*asked(row), gold]
+    judged = [*questions_of(row), gold]
     return judged if row.get("check") is None else [*judged, row["check"]]
 
 

@@ -86,14 +86,17 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
 
 def _trained_on(folder: Path, labels: list[str], answers: list[Samples]) -> list[str]:
     """A line for each stage that was trained on some of the problems, by its data.json."""
-    asked = [fingerprint(samples[0]) for samples in answers]
+    fingerprints = [fingerprint(samples[0]) for samples in answers]
     lines = []
     for label in labels:
         data = read_object(folder.parent.parent / label / "data.json", LARGEST) or {}
         trained = set(str(data.get("train")).split())
-        count = sum(problem in trained for problem in asked)
+        count = sum(problem in trained for problem in fingerprints)
         if label in STAGES and count:
-            lines += ["", f"**{label} was trained on {count:,} of these {len(asked):,} problems.**"]
+            lines += [
+                "",
+                f"**{label} was trained on {count:,} of these {len(fingerprints):,} problems.**",
+            ]
     return lines
 
 

@@ -227,7 +227,7 @@ def with_floats(section: str, values: dict[str, Any]) -> dict[str, Any]:
     converted = dict(values)
     for key, value in values.items():
         rule = rule_of(section, key, fields(section)[key].type)
-        if isinstance(rule, Number) and not rule.whole and value is not None:
+        if isinstance(rule, Number) and not rule.is_whole and value is not None:
             converted[key] = float(value)
     return converted
 

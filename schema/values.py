@@ -47,13 +47,13 @@ class Number:
     high: float
     above: bool = False
     below: bool = False
-    whole: bool = False
+    is_whole: bool = False
     also: tuple = ()
 
     def refusal(self, value: Any) -> str | None:
         if value in self.also and not isinstance(value, bool):
             return None
-        kind = int if self.whole else int | float
+        kind = int if self.is_whole else int | float
         fits = isinstance(value, kind) and not isinstance(value, bool)
         fits = fits and self.low <= value <= self.high  # which no NaN is
         fits = fits and not (self.above and value == self.low)
@@ -61,7 +61,7 @@ class Number:
         return None if fits else f"expected {self}, got {value!r:.80}"
 
     def __str__(self) -> str:
-        words = "a whole number" if self.whole else "a number"
+        words = "a whole number" if self.is_whole else "a number"
         low = f"{self.low:,.10g}"
         high = f"{self.high:,.10g}"
         if self.high == MANY:
@@ -268,7 +268,7 @@ def _is_plain(value: Any) -> bool:
 
 def count(low: int = 1, high: int = MANY, *also) -> Number:
     """A whole number in that range, or one of `also`."""
-    return Number(low, high, whole=True, also=also)
+    return Number(low, high, is_whole=True, also=also)
 
 
 def _same(rule: Any, keys: str) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def _same(rule: Any, keys: str) -> dict[str, Any]:
 
 SWITCH = Switch()
 # The rule of a field without one of its own. None of these has a use for a negative number.
-BY_TYPE = {"bool": SWITCH, "int": Number(0, MANY, whole=True), "float": Number(0, MANY)}
+BY_TYPE = {"bool": SWITCH, "int": Number(0, MANY, is_whole=True), "float": Number(0, MANY)}
 ANY_NUMBER = Number(-1e18, 1e18)
 # Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
 MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")

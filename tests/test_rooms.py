@@ -21,7 +21,7 @@ LONGEST = 500  # lines of a file
 LONGER = {}
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 8_050, "tests/": 28_700, "everything else": 20_600}
+BUDGET = {"rewards/verifier/": 5_800, "tests/": 22_900, "everything else": 20_000}
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
     re.findall(
@@ -31,8 +31,8 @@ VAGUE = set(
         " which whole wrong",
     )
 )
-VAGUE_NAMES = 33
-NESTED_COMPREHENSIONS = 15
+VAGUE_NAMES = 0
+NESTED_COMPREHENSIONS = 8
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",

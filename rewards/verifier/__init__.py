@@ -8,14 +8,14 @@ Training and evaluation both use it, so they cannot disagree. No text of a respo
 or hang. It follows the rule of docs/verifier.md; tests/rewards/verifier/cases.tsv and
 second_mile.tsv have thousands of judged answers.
 
-`extract` reduces a response to its answer by the tables in `phrases`, and `equal` compares it with
-the gold: by spelling (`notation`; `wholes` for complete answers; `languages`), by its typed `value`
-(`scalars`, `numerals`, `units`), and by the rule for its type in the table of `compare`
-(`single_values`, `clocks`, `relations`); `options` and `objections` hold what the question decides.
-A wrong answer has second `readings` in the light of its `question`; `sentence` finds the answer in
-a sentence. Only the pairs that this does not decide go to the `algebra`, in a worker process under
-a time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`).
-The package stands alone: it uses nothing else of the project. `gold` reads the gold answers.
+`thoughts` leaves out what a model thinks, and `extract` reduces the rest to its answer: by the
+contract, or by the `lenient` reading too. `equal` compares it with the `gold`: by spelling
+(`notation`, `wholes`), by its typed `value` (`scalars`, `numerals`, `units`), and by the rule for
+its type in the table of `compare` (`single_values`, `clocks`, `relations`); `options` and
+`objections` hold what the question decides, and by `accounting` every word beside a value has its
+reason. Only the pairs that this does not decide go to the `algebra`, in a worker process under a
+time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`).
+The folder `tables` holds the words. The package imports nothing else of the project.
 """
 
 import re
