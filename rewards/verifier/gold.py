@@ -171,14 +171,22 @@ def _is_same_answer(first: str, second: str) -> bool:
 
 
 def _content(text: str) -> list[str]:
-    """A box's minutes, its digits, or its letters and digits in alphabetical order; none where it
+    """A box's time of day, its digits, or its letters and digits in alphabetical order; none where it
     holds something else."""
     bare = re.sub(r"\\[a-z]+|[{}\s\\!]", "", text)
     if bare.isdigit():
         return [bare]
     if "," in bare or not re.search("[a-z:]", bare):
         return []
-    return re.findall(r"\d(:\d\d)", bare) or sorted(re.findall(r"-?\w", bare))
+    time = re.fullmatch(r"(\d+):(\d\d)(?:([ap])\.?m\.?)?", bare)
+    if time is None:
+        return sorted(re.findall(r"-?\w", bare))
+    hour = int(time[1])
+    if time[3]:
+        hour %= 12
+    if time[3] == "p":
+        hour += 12
+    return [str(hour), time[2]]
 
 
 def worked_solution(text: str) -> str | None:

@@ -107,10 +107,10 @@ LINES = {
         "right": True,
         "answer": "0.5",
     },
-    '{"answer": "6", "gold": 5.0}': {"right": False, "answer": "6"},
-    '{"answer": "6/8", "gold": "3/4", "question": "Simplify 6/8"}': {"right": False},
-    '{"answer": "5", "gold": null}': {"right": None},
-    '{"answer": "(8-5)*3", "check": '
+    '{"answer": "#### 6", "gold": 5.0}': {"right": False, "answer": "6"},
+    '{"answer": "#### 6/8", "gold": "3/4", "question": "Simplify 6/8"}': {"right": False},
+    '{"answer": "#### 5", "gold": null}': {"right": None},
+    '{"answer": "#### (8-5)*3", "check": '
     '"{\\"countdown\\": {\\"numbers\\": [3, 5, 8], \\"target\\": 9}}"}': {"right": True},
     '{"answer": "5", "gold"': "not JSON",
     "": "not JSON",
@@ -126,7 +126,7 @@ LINES = {
     '"{\\"python\\": {\\"function\\": \\"f\\", \\"cases\\": [[[1], 1]]}}"}': ("--run-programs"),
     f'{{"answer": "{"5" * (4 << 20)}", "gold": "5"}}': "longer than",
     '{"answer": "\\ud800", "gold": "5"}': {"right": False},
-    '{"answer": "5", "gold": "5"}': {"right": True},  # without a line break
+    '{"answer": "#### 5", "gold": "5"}': {"right": True},  # without a line break
 }
 
 
@@ -168,7 +168,7 @@ def test_the_command_answers_as_lines_come_and_survives_kills(installed):
 
 
 def test_a_reader_that_has_enough_ends_the_command_quietly(installed):
-    line = json.dumps({"answer": "5", "gold": "5"})
+    line = json.dumps({"answer": "#### 5", "gold": "5"})
     shell = f"yes '{line}' | {installed}/grpo-verifier | head -n 1"
     done = run_command(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["right"] is True and done.stderr == ""
