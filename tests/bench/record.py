@@ -17,8 +17,10 @@ import shutil
 from pathlib import Path
 
 from rewards.verifier import judge_all
-from tests.stages.test_wrong_inputs import ROWS, words_of, write_inputs
+from tests.stages import test_wrong_inputs
+from tests.stages.test_wrong_inputs import Row, environment_of, words_of, write_inputs
 from tests.support import CHAIN, LORA, NF4, OF_DPO, ROOT, SHIPPED, kill_when, run_stage
+from tests.tables import rows
 from tests.waits import all_ended
 
 TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv")
@@ -74,9 +76,9 @@ def trained(runs: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def output(folder: Path, stage: str, *arguments: object) -> str:
+def output(folder: Path, stage: str, *arguments: object, **environment: str) -> str:
     """What a stage prints, with its exit code, without the paths of this record."""
-    done = run_stage(stage, *arguments, check=False)
+    done = run_stage(stage, *arguments, check=False, **environment)
     text = f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
     return text.replace(f"{folder}/", "").replace(str(ROOT), ".")
 
@@ -105,8 +107,10 @@ def write_messages(folder: Path, inputs: Path):
     inputs.mkdir()
     write_inputs(inputs)
     lines = []
-    for row in [case.values[0] for case in ROWS]:
-        text = output(inputs, row.stage, *words_of(row, inputs)).replace(str(inputs), "inputs")
+    for columns in rows(test_wrong_inputs.__file__, "wrong_inputs"):
+        row = Row(**columns)
+        text = output(inputs, row.stage, *words_of(row, inputs), **environment_of(row, inputs))
+        text = text.replace(str(inputs), "inputs")
         lines.append(f"{row.case}: {text}")
     (folder / "messages.txt").write_text("\n".join(lines))
 

@@ -51,10 +51,14 @@ def words_of(row: Row, folder: Path) -> list[str]:
     return words
 
 
+def environment_of(row: Row, folder: Path) -> dict[str, str]:
+    return {name: with_texts(row.environment[name], folder) for name in row.environment}
+
+
 @row_cases(__file__, "wrong_inputs", Row)
 def test_a_wrong_input_is_one_line_with_a_remedy(row, tmp_path, snapshot):
     write_inputs(tmp_path)
-    environment = {name: with_texts(row.environment[name], tmp_path) for name in row.environment}
+    environment = environment_of(row, tmp_path)
     done = run_stage(row.stage, *words_of(row, tmp_path), check=False, **environment)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     usage = done.stderr.startswith("usage: ")  # which argparse puts before its message
