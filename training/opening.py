@@ -155,8 +155,6 @@ def _complaint(folder: Path, chat: Chat) -> str | None:
         text = tokenizer.apply_chat_template(question, add_generation_prompt=True, tokenize=False)
         if QUESTION not in text:
             return "does not write the question"
-        if chat.system and chat.system.strip() not in text:
-            return "does not write prompt.system: put it into model.chat_template, or leave it out"
         texts = [text, tokenizer.apply_chat_template(answered, tokenize=False)]
         tokens = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
         vocabulary = [[token] for token in range(len(tokenizer))]
@@ -168,6 +166,8 @@ def _complaint(folder: Path, chat: Chat) -> str | None:
     largest = max(map(len, results))
     if largest > LONGEST + 3 * sum(len(turn["content"]) for turn in question):
         return f"makes {largest:,} characters or tokens of a short question"
+    if chat.system and chat.system.strip() not in text:
+        return "does not write prompt.system: put it into model.chat_template, or leave it out"
     return None
 
 

@@ -133,12 +133,12 @@ def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):
     own_file(
         "towers.py",
         "def problems(split):\n    golds = ['((9!)!)!', '2', '3', '4', '5', '6']\n    return"
-        " [{'problem': f'What comes next, {gold}?', 'solution': gold} for gold in golds]\n",
+        " [{'problem': f'What follows {gold}?', 'solution': gold} for gold in golds]\n",
     )
     audited("correct_answer: {}", data="towers.problems")
     printed = capsys.readouterr().out
     assert "4 of 5 gold answers are accepted when repeated" in printed
-    line = "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'"
+    line = "cannot be told from a wrong answer: gold '((9!)!)!' of 'What follows ((9!)!)!?'"
     assert line in printed
 
 
