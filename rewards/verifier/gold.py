@@ -171,8 +171,8 @@ def _is_same_answer(first: str, second: str) -> bool:
 
 
 def _content(text: str) -> list[str]:
-    """A box's time of day, its digits, or its letters and digits in alphabetical order; none where it
-    holds something else."""
+    """A box's time of day, its digits, or its letters and digits in alphabetical order. None where
+    it holds something else."""
     bare = re.sub(r"\\[a-z]+|[{}\s\\!]", "", text)
     if bare.isdigit():
         return [bare]
