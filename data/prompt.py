@@ -116,13 +116,12 @@ def begins_with_bos(tokenizer) -> bool:
 
 
 def writes_no_header(tokenizer) -> bool:
-    """Whether the chat template leaves out where the assistant's turn begins."""
+    """Whether the chat template leaves out what it writes before an assistant's text elsewhere."""
     turn = messages("?", None)
-    texts = []
-    for header in (True, False):
-        text = tokenizer.apply_chat_template(turn, add_generation_prompt=header, tokenize=False)
-        texts.append(text)
-    return texts[0] == texts[1] and PLAIN_CHAT_TEMPLATE not in tokenizer.chat_template
+    text = tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
+    turn.append({"role": "assistant", "content": "@@"})
+    before, _, _ = tokenizer.apply_chat_template(turn, tokenize=False).partition("@@")
+    return before != text and before.startswith(text)
 
 
 def tells_the_day(tokenizer) -> bool:

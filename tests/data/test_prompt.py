@@ -201,11 +201,12 @@ def test_a_base_model_without_a_template_begins_as_its_tokenizer_does(tiny_qwen2
 
 
 QUESTION = "{% for m in messages %}{{ m.content }}{% endfor %}"
+ROLES = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"
 HEADER = "{% if add_generation_prompt %}A:{% endif %}"
 TEMPLATES_THAT_HARM = {
     "two": ("{{ bos_token }}{{ bos_token }}" + QUESTION + HEADER, "twice at the start"),
     "none": (QUESTION + HEADER, "begins no prompt with"),
-    "no header": ("{{ bos_token }}" + QUESTION, "no header of the assistant's turn"),
+    "no header": ("{{ bos_token }}" + ROLES, "no header of the assistant's turn"),
     "sound": ("{{ bos_token }}" + QUESTION + HEADER, None),
 }
 
