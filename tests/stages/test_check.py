@@ -78,7 +78,7 @@ def test_every_planted_mistake_is_found_in_one_run(
     problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
     problems += [{"problem": None, "answer": 1}, problems[0]]
     write_lines(train, problems)
-    write_lines(exam, [problems[7]])
+    write_lines(exam, [problems[8]])
     recipe = tmp_path / "bad.yaml"
     names = {"model": tiny_qwen2, "train": train, "exam": exam}
     recipe.write_text(PLANTED.format(**names, refused=REFUSED))
