@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rewards.verifier import judge
+from rewards.verifier import STRICT, judge
 from tests.support import read_lines, refused, run_stage, same_weights
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -54,7 +54,7 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
     whole = [(each["problem"], each["response"]) for each in completions if not each["truncated"]]
     for each in kept:
         response = f"<think>{each['reasoning']}</think>\n<answer>{each['answer']}</answer>"
-        assert judge(response, each["solution"], strict=True).right
+        assert judge(response, each["solution"], reading=STRICT).right
         thought = each["reasoning"].splitlines()
         assert any(
             of == each["problem"] and all(line in said for line in thought) for of, said in whole

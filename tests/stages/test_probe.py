@@ -245,10 +245,3 @@ def test_without_a_warm_start_the_base_model_is_probed(tmp_path):
     assert "4 of 74 problems × 2 completions of the base model" in said
     assert "| base | 0.0% |" in said and "| needs --samples 4 |" in said
     assert "advice: nearly every completion is wrong" in said
-
-
-def test_a_probe_after_grpo_does_not_send_back_to_it(copy):
-    (copy / "grpo").mkdir()
-    (copy / "grpo/summary.json").write_text('{"steps": 1}')
-    said = run_stage("probe", *tiny(copy)).stdout
-    assert f"next: make view RUN={copy}" in said and "next: make grpo" not in said

@@ -83,9 +83,10 @@ class Arena:
             with listening.accept()[0] as connection:
                 self.connections.append(connection)
 
-    def run(self, stage: str, *arguments: str) -> Ended:
+    def run(self, stage: str, *arguments: str, **environment: str) -> Ended:
         before = len(self.connections)
-        print(json.dumps([f"stages.{stage}", arguments]), file=self.parent.stdin, flush=True)
+        job = json.dumps([f"stages.{stage}", arguments, environment])
+        print(job, file=self.parent.stdin, flush=True)
         code = json.loads(self.parent.stdout.readline())
         text = "".join(
             (HOME / each).read_text(errors="backslashreplace") for each in ("out", "err")
@@ -113,13 +114,13 @@ def serve(home: Path):
         print(json.dumps(code), flush=True)
 
 
-def _attack(home: Path, module: str, arguments: list[str]):
+def _attack(home: Path, module: str, arguments: list[str], environment: dict[str, str]):
     os.setsid()
     most = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     importlib.invalidate_caches()  # of the room as it was when the libraries were imported
     room, out, err = (str(home / each) for each in ("room/clone", "out", "err"))
-    stage_process._run(module, arguments, room, dict(os.environ), out, err)
+    stage_process._run(module, arguments, room, os.environ | environment, out, err)
 
 
 @pytest.fixture(scope="module")
@@ -344,6 +345,7 @@ class Row:
     case: str
     says: str
     harmless: bool = False
+    trusted: bool = False
     text: str | None = None
     sections: dict | None = None
     grpo: str = ""
@@ -365,7 +367,8 @@ def test_an_attack_is_refused_or_harmless(row, room, arena):
     for change, *arguments in (*begin, *row.do):
         BY_NAME[change](room, *arguments)
     before = tree()
-    ended = arena.run(*command)
+    environment = {"TRUST_RUN": "1"} if row.trusted else {}
+    ended = arena.run(*command, **environment)
     print(ended.text)
     assert not ended.reached, "connected to another place"
     assert tree() == before, "wrote elsewhere"
