@@ -75,8 +75,9 @@ def test_a_model_whose_name_is_not_utf_8_is_one_message(tmp_path):
 
 
 def test_golds_that_cannot_be_judged_and_letters_that_cannot_be_read_have_a_remedy(tmp_path):
-    letters = {"problem": "How old is Bj\u00f6rn?", "answer": 9}
-    write_lines(tmp_path / "mine.jsonl", [*SUMS, letters, *UNJUDGEABLE])
+    # Of several, whatever is held out, one is left to train on.
+    letters = [{"problem": f"How old is Bj\u00f6rn {n}?", "answer": 9} for n in range(6)]
+    write_lines(tmp_path / "mine.jsonl", [*SUMS, *letters, *UNJUDGEABLE])
     done = run_stage("check", TINY, f"data.train=[{tmp_path}/mine.jsonl]", *ALONE)
     assert "correct or remove them (make audit ARGS=" in done.stdout
     assert "data.train: the tokenizer has no '\u00f6': the model reads <unk> there" in done.stdout
