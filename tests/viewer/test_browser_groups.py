@@ -245,7 +245,7 @@ def test_one_file_opens_from_disk(tab, runs, tmp_path):
 
 
 def test_a_long_completion_is_cut_and_the_page_says_so(tab, runs):
-    tab.goto(runs[2] + "#groups/1/1/0")
+    visit(tab, runs[2] + "groups/1/1/0", GROUP)
     tab.get_by_text("the first 20,000 of 1,000,000 characters").wait_for()
     assert len(tab.locator(".completion .said").nth(4).text_content()) == 20_000
 
