@@ -128,7 +128,7 @@ def _kind(word: str, kind_before: str, question: Question, is_lenient: bool) -> 
     if kind_before in ("value", "joint"):
         if lower in JOINING:
             return "joint"
-        if lower in _SCALED_UNITS or is_known_unit(unit(f" {word}") or ""):
+        if lower in _SCALED_UNITS or _is_unit(word):
             return "value"
     if not is_word(word):
         return "value"
@@ -139,12 +139,16 @@ def _kind(word: str, kind_before: str, question: Question, is_lenient: bool) -> 
     return _kind_of_noun(word, kind_before, question, is_lenient)
 
 
+def _is_unit(word: str) -> bool:
+    return is_known_unit(unit(f" {word}") or "")
+
+
 def _kind_of_noun(word: str, kind_before: str, question: Question, is_lenient: bool) -> str | None:
     if kind_before in ("value", "noun") and question.counts(word):
         return "noun"
     if kind_before == "value" and not question.text and unit(f" {word}"):
         return "value"  # nobody can tell which noun it should be
-    if is_known_unit(unit(f" {word}") or ""):
+    if _is_unit(word):
         return None  # "an hour and a half"
     return "asked" if is_lenient and question.asks_with(word) else None
 
@@ -213,7 +217,7 @@ def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:
             or lower in ANNOUNCING
             or is_known_unit(lower)
             or is_known_unit(word)
-            or is_known_unit(unit(f" {word}") or "")
+            or _is_unit(word)
             or question.counts(word)
         )
         if not is_accounted:

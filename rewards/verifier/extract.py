@@ -1,8 +1,7 @@
 r"""Find the answer in a response, by the rule of docs/verifier.md.
 
-It stands after the thought in the `<answer>` block; without a block in the box; without either
-after "the answer is …", or is all of a response of one line. The text of a thought, closed or not,
-never counts.
+It stands outside every thought: in the `<answer>` block; without a block in the box; without either
+after "the answer is …". The lenient reading also takes what `lenient` finds.
 """
 
 import re
@@ -14,7 +13,12 @@ from rewards.verifier.gold import boxes
 from rewards.verifier.notation import key
 from rewards.verifier.question import ANNOUNCING, words_of
 from rewards.verifier.tables import rows
-from rewards.verifier.thoughts import before_next_question, end_of_turn, outside_thoughts
+from rewards.verifier.thoughts import (
+    ANSWER_TAG,
+    before_next_question,
+    end_of_turn,
+    outside_thoughts,
+)
 from rewards.verifier.units import is_known_unit, unit
 
 STRICT = "strict"  # only a closed <answer> block
@@ -22,7 +26,6 @@ CONTRACT = "contract"  # a block, a box or an announced answer
 LENIENT = "lenient"  # also a bare sentence, a last line, JSON and other tags
 READINGS = (STRICT, CONTRACT, LENIENT)
 
-_ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 _MAX_ANSWERS = 300  # boxes or statements of a text
 # The most frequent response is read by this alone: one block, of an integer, and no tags but those
 # of a thought.
@@ -144,7 +147,7 @@ def answer_blocks(visible: str) -> tuple[list[str], bool]:
     """Return the contents of the `<answer>` blocks, and whether the last is closed."""
     blocks: list[str] = []
     start = None
-    for tag in _ANSWER.finditer(visible):
+    for tag in ANSWER_TAG.finditer(visible):
         if not tag[1]:
             if start is not None:  # opened twice: neither says what the answer is
                 blocks.append("")
@@ -171,8 +174,9 @@ def _extract_from_blocks(blocks: list[str]) -> Extraction:
 def _extract_from_text(text: str) -> Extraction | None:
     """Return the answers that `text` boxes or announces.
 
-    A value announced after the last box is the answer; if that box was announced as the answer too,
-    or stands alone in its line, the two are several.
+    What stands before a correction ("Wait, …") does not count. A value announced after the last box
+    is the answer; if that box was announced as the answer too, or stands alone in its line and no
+    line begins with "Answer:" after it, the two are several.
     """
     text = _after_correction(text)
     text_boxes = boxes(text)

@@ -50,7 +50,7 @@ def last_line(visible: str) -> str | None:
     *way, line = text.splitlines() or [""]
     line = line.strip()
     if line in ("$$", r"\]") and way:
-        line = f"{way.pop().strip()}"
+        line = way.pop().strip()
     if not 0 < len(line) <= _LONGEST_LINE:
         return None
     bold = _BOLD.findall(line)

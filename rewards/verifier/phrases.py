@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from rewards.verifier.tables import rows
+from rewards.verifier.tables import patterns, rows
 
 LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
 
@@ -74,24 +74,20 @@ class Table:
         return self.consequence.format(self.phrase(text, start).name)
 
 
-def _read() -> tuple[dict[str, Table], dict[str, str]]:
-    macros: dict[str, str] = {}
+def _read() -> dict[str, Table]:
     tables: dict[str, Table] = {}
-    for name, *columns in rows("phrases.tsv"):
-        for macro, pattern in macros.items():
-            columns = [column.replace(macro, pattern) for column in columns]
-        if name.startswith("«"):
-            macros[name] = columns[0]
-        elif name.startswith("["):
+    for name, *columns in patterns("phrases.tsv"):
+        if name.startswith("["):
             table = tables[name.strip("[]")] = Table(*columns) if columns else Table("{}")
         else:
             table.phrases.append(Phrase(name, *columns))
-    return tables, macros
+    return tables
 
 
-TABLES, _MACROS = _read()
+TABLES = _read()
 REQUESTS = {request.name: request for request in TABLES.pop("REQUESTS").phrases}
-CONCLUDING = _MACROS["«CONCLUDING»"]  # words between the way to the answer and the answer
+# Words between the way to the answer and the answer.
+CONCLUDING = "|".join(pattern for (pattern,) in rows("concluding.txt"))
 DENIED_BEFORE = TABLES["DENIED_BEFORE"]
 PARTIAL_BEFORE = TABLES["PARTIAL_BEFORE"]
 DENIED_AFTER = TABLES["DENIED_AFTER"]

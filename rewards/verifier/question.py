@@ -14,7 +14,6 @@ _WORDS = {name: frozenset(text.split()) for name, text in sections("words.txt").
 ANNOUNCING = _WORDS["announcing"]
 JOINING = _WORDS["joining"]
 NEVER = _WORDS["never"]
-RESTRICTING = _WORDS["restricting"]
 # Mathematics between dollars, or all between two spaces.
 PIECE = re.compile(
     r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+"
@@ -38,6 +37,10 @@ def stem(word: str) -> str:
     """Return a word of more than four letters without its last two."""
     word = word.lower().removesuffix("s")
     return word[: max(4, len(word) - 2)] if len(word) > 4 else word
+
+
+_RESTRICTING_STEMS = frozenset(map(stem, _WORDS["restricting"]))
+_SCALE_STEMS = frozenset(map(stem, SCALES))
 
 
 def words_of(text: str) -> list[str]:
@@ -130,18 +133,17 @@ class Question:
         if re.search(r"(?i)\b(?:speed|fast|rate|velocity|pace|density|slope)", self._asking):
             return True
         divisors = re.findall(r"(?i)(?:\b(?:per|each|every|an?)\s+|/\s*)([a-z]+)", self._asking)
-        return unit in divisors or unit_name(f" {unit}") in map(
-            unit_name, map(" {}".format, divisors)
-        )
+        names = [unit_name(f" {divisor}") for divisor in divisors]
+        return unit in divisors or unit_name(f" {unit}") in names
 
     def is_answered_by(self, words: list[str]) -> bool:
         """Whether a sentence of these words has every word that makes the question narrower: "left"
         of "How many are left?"."""
-        narrowing = {stem(word) for word in RESTRICTING} & self._asking_stems
+        narrowing = _RESTRICTING_STEMS & self._asking_stems
         return narrowing <= set(map(stem, words))
 
     def counts_by_scale_of(self, words: list[str]) -> bool:
         """Whether words beside a number have the scale that the question counts by, if it has one:
         "12 eggs" is no answer to "How many dozen eggs?"."""
-        scales = {stem(scale) for scale in SCALES} & self._counted_stems
+        scales = _SCALE_STEMS & self._counted_stems
         return scales <= set(map(stem, words))

@@ -25,11 +25,6 @@ def patterns(name: str) -> list[list[str]]:
     return filled
 
 
-def words(name: str) -> frozenset[str]:
-    """Return the words of a table of words, which spaces and line breaks separate."""
-    return frozenset(word for (line,) in rows(name) for word in line.split())
-
-
 def sections(name: str) -> dict[str, str]:
     """Return the text of each section of a table, under the heading `[name]` before it."""
     texts: dict[str, str] = {}

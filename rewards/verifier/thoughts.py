@@ -14,7 +14,7 @@ from rewards.verifier.tables import rows
 # has left the special tokens out.
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final[^<]{0,40}<\|message\|>|assistantfinal")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary)|\A\s*analysis(?![ a-z])")
-_ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
+ANSWER_TAG = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 _NEXT_QUESTION = re.compile(
     r"\n\s*+(?:#+ *|\*\*)?(?:question|q|problem|exercise|human|user|instruction)(?: ?\d+)?(?:\*\*)?"
     r" ?:",
@@ -87,7 +87,7 @@ def outside_thoughts(response: str) -> str | None:
 def _has_answer_block(text: str) -> bool:
     """Whether `text` has a closed `<answer>` block."""
     is_open = False
-    for tag in _ANSWER.finditer(text):
+    for tag in ANSWER_TAG.finditer(text):
         if tag[1] and is_open:
             return True
         is_open = is_open or not tag[1]
