@@ -17,13 +17,13 @@ import shutil
 from pathlib import Path
 
 from rewards.verifier import judge_all
+from tests.rewards.verifier.judged_rows import TABLES, judged_rows
 from tests.stages import test_wrong_inputs
 from tests.stages.test_wrong_inputs import Row, environment_of, words_of, write_inputs
 from tests.support import CHAIN, LORA, NF4, OF_DPO, ROOT, SHIPPED, kill_when, run_stage
 from tests.tables import rows
 from tests.waits import all_ended
 
-TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv")
 TINY = "recipes/tiny-arithmetic.yaml"
 RUNS = {  # name: stages, overrides beside CHAIN
     "default": (["sft", "grpo"], []),
@@ -39,14 +39,9 @@ def verdicts() -> str:
     """One line for each answer of the tables: its table, line, verdict and reason."""
     lines = []
     for table in TABLES:
-        text = (ROOT / "tests/rewards/verifier" / table).read_text(encoding="utf-8")
-        rows = [
-            line.replace("⏎", "\n").split("\t") for line in text.splitlines() if line[:1] != "#"
-        ]
-        golds = [row[1] for row in rows]
-        answers = [row[2] for row in rows]
-        questions = [row[3] or None for row in rows]
-        for number, verdict in enumerate(judge_all(answers, golds, questions, timeout=5), start=1):
+        _, golds, responses, questions, _ = zip(*judged_rows(table), strict=True)
+        verdicts_of_table = judge_all(responses, golds, questions, timeout=5)
+        for number, verdict in enumerate(verdicts_of_table, start=1):
             lines.append(f"{table}:{number}\t{verdict.right}\t{verdict.reason}")
     return "\n".join(lines) + "\n"
 

@@ -31,19 +31,20 @@ from math_verify import LatexExtractionConfig, parse, verify
 from trl.rewards import accuracy_reward
 
 from data.problems import load
-from rewards.verifier import judge, judge_all
+from rewards.verifier import CONTRACT, LENIENT, judge, judge_all
 from rewards.verifier.gold import gold_answer
 from rewards.verifier.pool import POOL
 from schema.recipe import load_recipe
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
-from tests.rewards.verifier.test_verifier import CASES, cases_of
+from tests.rewards.verifier.judged_rows import Row, judged_rows
 from training.scoring import Scores, guarded_rewards
 
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 
 
-def ours(responses, golds, questions):
-    return [verdict.right for verdict in judge_all(responses, golds, questions)]
+def ours(responses, golds, questions, reading=CONTRACT):
+    verdicts = judge_all(responses, golds, questions, reading=reading)
+    return [verdict.right for verdict in verdicts]
 
 
 def trl_raw(responses, golds, questions):
@@ -74,34 +75,37 @@ def open_r1(responses, golds, questions):
     return verdicts
 
 
-def math_verify(responses, golds, questions):
-    """Plain math-verify without its time limits, with the gold in a box so that it parses."""
+def math_verify(responses, golds, questions, seconds=None):
+    """Plain math-verify, with the gold in a box so that it parses; without `seconds` it has no time
+    limits, and a tower of powers keeps it busy."""
     boxed = [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds]
-    read = partial(parse, parsing_timeout=None)
+    read = partial(parse, parsing_timeout=seconds)
     return [
-        verify(read(g), read(text), timeout_seconds=None)
+        verify(read(g), read(text), timeout_seconds=seconds)
         for g, text in zip(boxed, responses, strict=True)
     ]
 
 
 JUDGES: dict[str, Judge] = {
-    "rewards.correct_answer": ours,
-    "math-verify": math_verify,
+    "by the contract": ours,
+    "read leniently": partial(ours, reading=LENIENT),
+    "math-verify": partial(math_verify, seconds=5),
     "trl, gold as it is": trl_raw,
     "trl, gold in a box": trl_wrapped,
     "as open-r1": open_r1,
 }
 
 
-def on_the_table(table: list[tuple]):
-    cases = [case for case in table if case[0] is not None and len(case[2]) < 5000]
-    right = sum(expected for expected, *_ in cases)
+def on_the_table(table: list[Row]):
+    cases = [row for row in table if row.expected != "none" and len(row.response) < 5000]
+    right = sum(row.is_right for row in cases)
     print(f"\n{len(cases)} cases, {right} right and {len(cases) - right} wrong answers\n")
     print("| judge | agrees | right answers lost | wrong answers paid | not judged |")
     print("| --- | ---: | ---: | ---: | ---: |")
-    expected, golds, responses, questions = (
-        list(column) for column in list(zip(*cases, strict=True))[:4]
-    )
+    expected = [row.is_right for row in cases]
+    golds = [row.gold for row in cases]
+    responses = [row.response for row in cases]
+    questions = [row.question for row in cases]
     for name, verdicts_of in JUDGES.items():
         pairs = list(zip(expected, verdicts_of(responses, golds, questions), strict=True))
         lost = sum(e and not v for e, v in pairs)
@@ -262,8 +266,8 @@ def main(completions_: int, repeats: int, step: bool, speed: bool):
         a_step(repeats)
         return
     if not speed:
-        on_the_table(CASES)
-        on_the_table(cases_of("blind.tsv"))
+        on_the_table(judged_rows("cases.tsv"))
+        on_the_table(judged_rows("blind.tsv"))
     throughput(completions_, repeats)
     if not speed:
         hostile()

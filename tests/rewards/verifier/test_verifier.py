@@ -14,16 +14,15 @@ from rewards.verifier.notation import key, plain
 from rewards.verifier.numerals import number
 from rewards.verifier.value import value
 from rewards.verifier.value_types import Expr
+from tests.rewards.verifier.judged_rows import TABLES, judged_rows
 
-# What a row expects: whether it is paid by the contract, and by the lenient reading. "lenient" and
-# "unread" are right answers that the contract, or the verifier, does not read.
+# Whether a row is paid by the contract, and by the lenient reading.
 EXPECTED = {
     "right": (True, True),
     "lenient": (False, True),
     "unread": (False, False),
     "wrong": (False, False),
 }
-TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv")
 DATA = Path(os.environ["REAL_DATA"])
 needs_data = pytest.mark.skipif(
     not os.environ["REAL_DATA"],
@@ -40,16 +39,6 @@ SETS = [
 ]
 
 
-def cases_of(name: str = "cases.tsv") -> list[tuple]:
-    rows = []
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            expected, gold, response, question, why = line.replace("⏎", "\n").split("\t")
-            rows.append((expected, gold, response, question or None, why))
-    return rows
-
-
-CASES = cases_of()
 # Wrong answers that are paid, with why: (gold, answer).
 PAID = {
     (r"3.2 \times 10^5", "3.2e5%"): "without its question a percent sign may be left out",
@@ -60,29 +49,30 @@ PAID = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_row_is_judged_as_it_says(name):
-    rows = cases_of(name)
-    columns = [[row[n] for row in rows] for n in (2, 1, 3)]
+    rows = judged_rows(name)
+    columns = [[row[n] for row in rows] for n in (2, 1, 3)]  # response, gold, question
     verdicts = [judge_all(*columns, reading=reading, timeout=20) for reading in (CONTRACT, LENIENT)]
     misjudged = []
     for row, by_contract, lenient in zip(rows, *verdicts, strict=True):
-        if (row[1], re.sub("</?answer>", "", row[2])) in PAID:
+        if (row.gold, re.sub("</?answer>", "", row.response)) in PAID:
             assert by_contract.right
-        elif row[0] == "none":
+        elif row.expected == "none":
             assert by_contract.right is lenient.right is None
-        elif (by_contract.right is True, lenient.right is True) != EXPECTED[row[0]]:
+        elif (by_contract.right is True, lenient.right is True) != EXPECTED[row.expected]:
             misjudged.append((row, by_contract, lenient))
     assert misjudged == []
 
 
 def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
-    short = [response for _, _, response, *_ in CASES if _INTEGER_RESPONSE.fullmatch(response)]
+    responses = [row.response for row in judged_rows("cases.tsv")]
+    short = [response for response in responses if _INTEGER_RESPONSE.fullmatch(response)]
     assert len(short) > 50
     for response in short:
         assert extract(response) == extract(response + " <")  # which takes the long way
 
 
 def test_the_tables_are_large_and_half_of_them_are_wrong_answers():
-    expected = [row[0] for name in TABLES for row in cases_of(name)]
+    expected = [row.expected for name in TABLES for row in judged_rows(name)]
     assert len(expected) >= 8000
     assert expected.count("wrong") >= len(expected) / 2 - 50
 

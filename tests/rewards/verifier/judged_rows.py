@@ -1,0 +1,35 @@
+"""The judged answers of cases.tsv, second_mile.tsv and blind.tsv."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv")
+
+
+class Row(NamedTuple):
+    """An answer, and how it is to be judged.
+
+    `expected` is right, wrong or none (no gold can be read), or for a right answer lenient or
+    unread: the contract does not read it, or the verifier does not.
+    """
+
+    expected: str
+    gold: str
+    response: str
+    question: str | None
+    why: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether a teacher would call the answer right."""
+        return self.expected in ("right", "lenient", "unread")
+
+
+def judged_rows(table: str) -> list[Row]:
+    """Read the rows of a table."""
+    rows = []
+    for line in Path(__file__).with_name(table).read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            expected, gold, response, question, why = line.replace("⏎", "\n").split("\t")
+            rows.append(Row(expected, gold, response, question or None, why))
+    return rows
