@@ -34,28 +34,13 @@ VAGUE = set(
 VAGUE_NAMES = 0
 NESTED_COMPREHENSIONS = 8
 # Take seconds to import, or need not be installed.
-HEAVY = {
-    "accelerate",
-    "datasets",
-    "math_verify",
-    "matplotlib",
-    "peft",
-    "py3langid",
-    "rich",
-    "sympy",
-    "torch",
-}
-HEAVY |= {
-    "inspect_ai",
-    "pyarrow",
-    "safetensors",
-    "scipy",
-    "tokenizers",
-    "transformers",
-    "trl",
-    "vllm",
-}
-HEAVY |= {"httpx", "huggingface_hub.utils"}
+HEAVY = set(
+    re.findall(
+        r"\S+",
+        "accelerate datasets httpx huggingface_hub.utils inspect_ai math_verify matplotlib peft"
+        " py3langid pyarrow rich safetensors scipy sympy tokenizers torch transformers trl vllm",
+    )
+)
 
 
 def table() -> dict[str, list[str]]:
