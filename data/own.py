@@ -17,7 +17,6 @@ from typing import Any
 
 from data.prompt import TURNS
 from data.sources import DataError, from_hub, parquet, within_limits
-from rewards.verifier.gold import gold_answer, worked_solution
 
 # What a row is made of, and the names that its column may have, the likeliest first.
 # A column `answer` beside `final_answer` may hold a worked solution, and so may a column `solution`
@@ -166,6 +165,8 @@ def column_faults(columns: dict) -> list[str]:
 def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str, Any]:
     """The row with the gold that a raw answer holds, and with the worked solution that may lead up
     to it there."""
+    from rewards.verifier import gold_answer, worked_solution
+
     gold = value = _only(raw)
     announced = ANSWER_IS.search(value) if isinstance(value, str) else None  # as in MetaMathQA
     if announced:

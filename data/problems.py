@@ -19,8 +19,6 @@ from data.imports import named_function, raised, short_repr
 from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
 from data.prompt import TURNS
 from data.sources import DataError
-from rewards.verifier import judge
-from rewards.verifier.gold import gold_answer, read_check, why_unearnable
 
 WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
 
@@ -183,6 +181,8 @@ class _Selection:
 
     def _is_usable(self, number: int, row: dict, original: dict) -> bool:
         """Whether a row is used; counts it where it is not."""
+        from rewards.verifier import read_check
+
         try:
             if not all(_fits(at(original, key), value) for key, value in self.where.items()):
                 self.passed_over += 1
@@ -330,6 +330,8 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
     Raises:
         DataError: the data set has other columns than it may have, which is no fault of one row.
     """
+    from rewards.verifier import gold_answer, judge
+
     _require_columns(row)
     problem, gold = row["problem"], row["solution"]
     if not isinstance(problem, str) or not problem.strip():
@@ -352,6 +354,8 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
 
 def _why_unearnable(row: dict) -> str | None:
     """Why no answer can be right by a row's gold, or None."""
+    from rewards.verifier import why_unearnable
+
     gold = str(row["solution"])
     if row.get("choices") is not None and gold.isdigit():
         return "it is a place in the column `choices`, which no model sees"

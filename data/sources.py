@@ -17,7 +17,6 @@ from pathlib import Path
 
 from data import hub
 from data.limits import MEMORY, Exceeded, limited
-from rewards.verifier.gold import gold_answer, worked_solution
 
 # The sets to train on that are on the Hub: their id, and the licence that their card there names,
 # where that was read.
@@ -52,6 +51,8 @@ def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
 
 
 def _gsm8k_row(question: str | None, answer: str | None) -> dict:
+    from rewards.verifier import gold_answer, worked_solution
+
     gold = gold_answer(answer)
     if gold is None or not re.fullmatch(r"-?\d+(\.\d+)?", gold):
         return _row(question, None)
@@ -208,6 +209,8 @@ def _whole_number(gold: object) -> str | None:
 
 
 def _math_row(row: dict) -> dict:
+    from rewards.verifier import gold_answer
+
     solution = row["solution"]
     boxed = isinstance(solution, str) and "boxed" in solution
     return {

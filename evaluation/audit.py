@@ -18,8 +18,7 @@ from console.terminal import make_command, say
 from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
-from rewards.verifier import CONTRACT, STRICT, judge_all
-from rewards.verifier.gold import gold_answer, read_check
+from rewards.verifier import CONTRACT, STRICT, gold_answer, judge_all, read_check
 from schema.advice import fault_at
 from schema.configs import size_of_run
 from schema.names import LEARNED, missing_columns

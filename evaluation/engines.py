@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from console.faults import Fault, RecipeError
-from rewards.verifier.thoughts import last_turn
+from rewards.verifier import last_turn
 from schema import configs
 from schema.names import tools_of
 from schema.recipe import Recipe

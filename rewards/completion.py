@@ -1,29 +1,21 @@
 """The texts of completions and prompts, which TRL passes as strings or as lists of messages."""
 
-from rewards.verifier.thoughts import last_turn
-
 Messages = list[dict[str, str]]
 
 
 def content(completion: str | Messages) -> str:
     """Return the text that the model wrote, tool calls as code; the messages of tools between its
     turns are not its text."""
+    if isinstance(completion, str):
+        return completion
     text = ""
-    for message in _assistant_messages(completion):
+    for message in completion:
+        if message.get("role", "assistant") != "assistant":
+            continue
         text += _text(message)
         for call in message.get("tool_calls") or []:
             text += f"\n```\n{call}\n```\n"
     return text
-
-
-def judged_text(completion: str | Messages) -> str:
-    """Return the text of a completion that is judged: the model's last turn, see `last_turn`."""
-    return last_turn(list(map(_text, _assistant_messages(completion))))
-
-
-def _assistant_messages(completion: str | Messages) -> Messages:
-    messages = [{"content": completion}] if isinstance(completion, str) else completion
-    return [message for message in messages if message.get("role", "assistant") == "assistant"]
 
 
 def question(prompt: str | Messages) -> str:

@@ -3,9 +3,7 @@
 import re
 from fractions import Fraction
 
-from rewards.completion import Messages, judged_text
-from rewards.verifier.extract import extract
-from rewards.verifier.gold import gold_answer
+from rewards.completion import Messages
 
 _NUMBER = re.compile(r"[-+]?\d{1,30}(?:\.\d{1,30})?(?:/\d{1,30})?")
 _PARTS = re.compile(r",|;|\band\b|\bor\b|\\text\{\s*(?:and|or)\s*\}")
@@ -25,6 +23,9 @@ def partial_credit(
     Limits: it compares numbers and spelling, without algebra, and it pays a policy that is unsure
     of its second root to leave it out. Use it beside `correct_answer`, at a smaller weight.
     """
+    from rewards.verifier import gold_answer
+    from rewards.verifier.hosts import judged_text
+
     shares = []
     for completion, gold in zip(completions, solution, strict=True):
         gold_values = _values(gold_answer(gold) or "")
@@ -39,6 +40,8 @@ def partial_credit(
 def _answer(text: str) -> str:
     """Return the one answer of a text by the verifier's contract, or "" where it has none or
     several."""
+    from rewards.verifier.extract import extract
+
     answers = extract(text).answers
     return answers[0] if len(answers) == 1 else ""
 

@@ -6,8 +6,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 from rewards.true_equations import value_of_numbers
-from rewards.verifier.checks import call_function, plain
-from rewards.verifier.extract import Verdict
 
 _LONGEST = 200  # characters of an expression
 _LONGEST_OUTPUT = 500  # characters of a program
@@ -32,6 +30,8 @@ def calculator(expression: str) -> str:
     Args:
         expression: Numbers, + - * / and brackets, such as (12+3)*4/5
     """
+    from rewards.verifier.checks import plain
+
     text = plain(expression[: _LONGEST + 1])
     result = None
     if len(text) <= _LONGEST and re.fullmatch(r"[0-9.()+\-*/ ]+", text):
@@ -57,6 +57,9 @@ def python(code: str) -> str:
     Args:
         code: The program, such as print(sum(range(10)))
     """
+    from rewards.verifier import Verdict
+    from rewards.verifier.checks import call_function
+
     reply = call_function(f"_CODE = {code!r}\n{_PROGRAM}", "_run", [[]])
     if isinstance(reply, Verdict):
         return f"error: {reply.reason}"

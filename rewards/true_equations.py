@@ -6,8 +6,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rewards.completion import Messages, content
-from rewards.verifier.arithmetic import value_of
-from rewards.verifier.checks import ALLOWED
 
 _RUN = re.compile(r"[\d\s()+−*/×÷·.$=≈-]+")
 _SENTENCE = re.compile(r"\n|(?<=\d)\.(?=\s|$)")
@@ -93,6 +91,9 @@ def _rounds_to(exact: Fraction, value: Fraction, text: str) -> bool:
 def value_of_numbers(side: str) -> tuple[Fraction, int] | None:
     """The exact value of an expression of numbers, and the number of its operations; None if it
     has no value."""
+    from rewards.verifier.arithmetic import value_of
+    from rewards.verifier.checks import ALLOWED
+
     try:
         tree = ast.parse(" ".join(side.split()), mode="eval")
         nodes = list(ast.walk(tree))

@@ -14,7 +14,7 @@ from data.json_files import LARGEST, read_object
 from data.problems import changes, data_of, for_rewards, is_computed, is_here, load
 from data.sources import DataError, DataNotReached
 from rewards import correct_answer
-from rewards.verifier.gold import RUNS, read_check
+from rewards.verifier import RUNS, read_check
 from schema.configs import setting
 from schema.names import WORDS, benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe

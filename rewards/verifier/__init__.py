@@ -1,7 +1,5 @@
 r"""The verifier: does a response have the gold answer?
 
-    from rewards.verifier import judge
-
     judge("<think>…</think><answer>0.5</answer>", r"\frac{1}{2}").right  # True
 
 Training and evaluation both use it, so they cannot disagree. No text of a response makes it raise
@@ -15,28 +13,23 @@ its type in the table of `compare` (`single_values`, `clocks`, `relations`); `op
 `objections` hold what the question decides, and by `accounting` every word beside a value has its
 reason. Only the pairs that this does not decide go to the `algebra`, in a worker process under a
 time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`).
-The folder `tables` holds the words. The package imports nothing else of the project.
+The folder `tables` holds the words. All of it is a package of its own, installed as
+`grpo_verifier`: it imports nothing else of the project, and itself by relative imports alone.
 """
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from rewards.verifier import pool
-from rewards.verifier.checks import CHECKS
-from rewards.verifier.equal import NeedsAlgebra, compare_answers
-from rewards.verifier.extract import (
-    CONTRACT,
-    LENIENT,
-    READINGS,
-    STRICT,
-    Verdict,
-    extract,
-    named_answers,
-)
-from rewards.verifier.gold import RUNS, gold_answer, read_check
+from . import pool
+from .checks import CHECKS
+from .equal import NeedsAlgebra, compare_answers
+from .extract import CONTRACT, LENIENT, READINGS, STRICT, Verdict, extract, named_answers
+from .gold import RUNS, gold_answer, read_check, why_unearnable, worked_solution
+from .thoughts import last_turn
 
-__all__ = ["CONTRACT", "LENIENT", "STRICT", "Verdict", "judge", "judge_all", "prepare"]
+__all__ = ["CONTRACT", "LENIENT", "RUNS", "STRICT", "Verdict", "gold_answer", "judge", "judge_all"]
+__all__ += ["last_turn", "prepare", "read_check", "why_unearnable", "worked_solution"]
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")

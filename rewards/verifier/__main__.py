@@ -1,5 +1,5 @@
-"""Judge lines of JSON from stdin to stdout, in order: `python -m rewards.verifier <
-answers.jsonl`.
+"""Judge lines of JSON from stdin to stdout, in order: `grpo-verifier < answers.jsonl`, or
+`python -m rewards.verifier` where it is not installed.
 
 A line has an `answer`, which is the complete response, its `gold`, and perhaps its `question` or a
 `check`. The output has a line for it, with the verdict and the other keys of the input. A line that
@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import BinaryIO
 
-from rewards.verifier import CONTRACT, judge_all
-from rewards.verifier.checks import NotHeld
-from rewards.verifier.extract import READINGS
-from rewards.verifier.gold import RUNS, read_check
+from . import CONTRACT, judge_all
+from .checks import NotHeld
+from .extract import READINGS
+from .gold import RUNS, read_check
 
 _LONGEST = 4 << 20  # bytes of a line; more of a longer one are not kept in memory
 _READ = 1 << 20  # bytes

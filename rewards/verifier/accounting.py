@@ -10,21 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rewards.verifier.notation import without_text
-from rewards.verifier.phrases import CONCLUDING
-from rewards.verifier.question import (
-    ANNOUNCING,
-    JOINING,
-    NEVER,
-    PIECE,
-    PUNCTUATION,
-    Question,
-    is_word,
-    words_of,
-)
-from rewards.verifier.units import is_known_unit, unit
-from rewards.verifier.value import value
-from rewards.verifier.value_types import Expr, Quantity, Ratio, Words
+from .notation import without_text
+from .phrases import CONCLUDING
+from .question import ANNOUNCING, JOINING, NEVER, PIECE, PUNCTUATION, Question, is_word, words_of
+from .units import is_known_unit, unit
+from .value import value
+from .value_types import Expr, Quantity, Ratio, Words
 
 _ARTICLES = frozenset(["a", "an", "the", "one"])
 _RATES = frozenset(["a", "an", "per", "each", "every"])  # behind a value

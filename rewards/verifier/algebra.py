@@ -16,9 +16,9 @@ import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
 from sympy.core.function import AppliedUndef
 
-from rewards.verifier.context import Unreadable
-from rewards.verifier.notation import closing, split
-from rewards.verifier.wholes import TURNED
+from .context import Unreadable
+from .notation import closing, split
+from .wholes import TURNED
 
 _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="none")
 _CONVERSION = ConversionConfig(lowercase_symbols=False)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import nan
 from operator import add, mul, neg, pos, sub, truediv
 
-from rewards.verifier.notation import closing, depths
+from .notation import closing, depths
 
 _EXPRESSION = re.compile(
     r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){}"

@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rewards.verifier.arithmetic import value_of
-from rewards.verifier.extract import STRICT, Extraction, Verdict, answer_blocks, extract
-from rewards.verifier.thoughts import outside_thoughts
+from .arithmetic import value_of
+from .extract import STRICT, Extraction, Verdict, answer_blocks, extract
+from .thoughts import outside_thoughts
 
 # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
 _LONGEST_EXPRESSION = 500

@@ -4,9 +4,9 @@ apart."""
 import re
 from fractions import Fraction
 
-from rewards.verifier.context import Context
-from rewards.verifier.numerals import number
-from rewards.verifier.value_types import Clock, Measure, Quantity, Ratio
+from .context import Context
+from .numerals import number
+from .value_types import Clock, Measure, Quantity, Ratio
 
 _HALF_NAMED = re.compile(r"\d\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
 _PART_OF_DAY = re.compile(r"\b(morning|afternoon|evening)\b")

@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from rewards.verifier import clocks, relations, single_values
-from rewards.verifier.context import Algebra, Context, Rule
-from rewards.verifier.phrases import ORDER
-from rewards.verifier.tables import patterns
-from rewards.verifier.value import is_name, value
-from rewards.verifier.value_types import (
+from . import clocks, relations, single_values
+from .context import Algebra, Context, Rule
+from .phrases import ORDER
+from .tables import patterns
+from .value import is_name, value
+from .value_types import (
     TYPES,
     Clock,
     Expr,

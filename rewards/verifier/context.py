@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
-from rewards.verifier.value_types import Value
+from .value_types import Value
 
-# rewards.verifier.algebra, or what stands for it where it may not run
+# the module algebra, or what stands for it where it may not run
 Algebra = ModuleType | SimpleNamespace
 
 

@@ -13,28 +13,18 @@ from functools import lru_cache
 from math import prod
 from types import SimpleNamespace
 
-from rewards.verifier.accounting import readings, unaccounted_word
-from rewards.verifier.compare import compare
-from rewards.verifier.context import Algebra, Unreadable
-from rewards.verifier.notation import depths, key, plain
-from rewards.verifier.numerals import NUMBER, number
-from rewards.verifier.objections import form, objection
-from rewards.verifier.options import choice
-from rewards.verifier.phrases import hedge
-from rewards.verifier.question import Question
-from rewards.verifier.units import change
-from rewards.verifier.value import trimmed, value
-from rewards.verifier.value_types import (
-    Expr,
-    Interval,
-    List,
-    Quantity,
-    Set,
-    Tuple,
-    Union,
-    Value,
-    Words,
-)
+from .accounting import readings, unaccounted_word
+from .compare import compare
+from .context import Algebra, Unreadable
+from .notation import depths, key, plain
+from .numerals import NUMBER, number
+from .objections import form, objection
+from .options import choice
+from .phrases import hedge
+from .question import Question
+from .units import change
+from .value import trimmed, value
+from .value_types import Expr, Interval, List, Quantity, Set, Tuple, Union, Value, Words
 
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
 # characters of one that is read in the trainer's process, without a limit on the time
@@ -78,7 +68,7 @@ def compare_by_algebra(
     gold: str, answers: list[str], question: str | None, is_lenient: bool
 ) -> Judgement:
     """`compare_answers`, in a worker process."""
-    from rewards.verifier import algebra
+    from . import algebra
 
     try:
         return compare_answers(gold, answers, question, is_lenient, algebra)

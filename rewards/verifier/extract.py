@@ -8,18 +8,13 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rewards.verifier import lenient, phrases
-from rewards.verifier.gold import boxes
-from rewards.verifier.notation import key
-from rewards.verifier.question import ANNOUNCING, words_of
-from rewards.verifier.tables import rows
-from rewards.verifier.thoughts import (
-    ANSWER_TAG,
-    before_next_question,
-    end_of_turn,
-    outside_thoughts,
-)
-from rewards.verifier.units import is_known_unit, unit
+from . import lenient, phrases
+from .gold import boxes
+from .notation import key
+from .question import ANNOUNCING, words_of
+from .tables import rows
+from .thoughts import ANSWER_TAG, before_next_question, end_of_turn, outside_thoughts
+from .units import is_known_unit, unit
 
 STRICT = "strict"  # only a closed <answer> block
 CONTRACT = "contract"  # a block, a box or an announced answer

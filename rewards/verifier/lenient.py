@@ -7,8 +7,8 @@ column reads so, and no reward does.
 import json
 import re
 
-from rewards.verifier.phrases import CONCLUDING
-from rewards.verifier.tables import rows
+from .phrases import CONCLUDING
+from .tables import rows
 
 _TAG = re.compile(
     r"<\s*+(solution|final_answer|final answer|final|ans|result)\s*>(.*?)<\s*+/\s*+\1\s*>",

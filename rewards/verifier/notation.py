@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from rewards.verifier.tables import patterns, rows
+from .tables import patterns, rows
 
 CHARACTERS = {char: sign for sign, chars in rows("characters.tsv") for char in chars}
 COMMANDS = {command: text for text, names in rows("commands.tsv") for command in names.split()}

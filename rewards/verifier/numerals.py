@@ -4,8 +4,8 @@ decimals, powers of ten and number words."""
 import re
 from fractions import Fraction
 
-from rewards.verifier.notation import closing
-from rewards.verifier.tables import rows
+from .notation import closing
+from .tables import rows
 
 MAX_DIGITS = 300  # of one number; a longer one can still be right by being spelled like the gold
 _MAX_POWER_OF_TEN = 300

@@ -6,35 +6,13 @@ from fractions import Fraction
 from functools import lru_cache
 from math import gcd
 
-from rewards.verifier.arithmetic import (
-    count_factors,
-    has_square_in_root,
-    has_sum_in_brackets,
-    is_sum,
-)
-from rewards.verifier.notation import closing, key, plain
-from rewards.verifier.numerals import NUMBER, SCALES
-from rewards.verifier.phrases import (
-    EXPANDED,
-    FACTORED,
-    INTERVAL,
-    LOWEST_TERMS,
-    PERCENT,
-    SIMPLIFIED,
-    Phrase,
-)
-from rewards.verifier.units import asks_for_inverse, is_another_unit
-from rewards.verifier.value import is_name, value
-from rewards.verifier.value_types import (
-    Clock,
-    Expr,
-    InBase,
-    Quantity,
-    Ratio,
-    Relation,
-    Value,
-    Words,
-)
+from .arithmetic import count_factors, has_square_in_root, has_sum_in_brackets, is_sum
+from .notation import closing, key, plain
+from .numerals import NUMBER, SCALES
+from .phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, SIMPLIFIED, Phrase
+from .units import asks_for_inverse, is_another_unit
+from .value import is_name, value
+from .value_types import Clock, Expr, InBase, Quantity, Ratio, Relation, Value, Words
 
 _NUMBER_IN_QUESTION = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")
 

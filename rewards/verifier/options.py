@@ -3,10 +3,10 @@
 import re
 from typing import NamedTuple
 
-from rewards.verifier.compare import compare
-from rewards.verifier.context import Algebra
-from rewards.verifier.notation import key, plain
-from rewards.verifier.value import trimmed, value
+from .compare import compare
+from .context import Algebra
+from .notation import key, plain
+from .value import trimmed, value
 
 _LETTERS = "ABCDEFGHIJ"
 _CHOICE = re.compile(

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from rewards.verifier.tables import patterns, rows
+from .tables import patterns, rows
 
 LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
 

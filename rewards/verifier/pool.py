@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rewards.verifier.equal import compare_by_algebra
+from .equal import compare_by_algebra
 
 _ROOT = Path(__file__).resolve().parents[__name__.count(".")]  # whatever the package is called
 _WORKERS = 2  # one judges while the other is replaced
@@ -99,7 +99,7 @@ class Worker:
 class Pool:
     """Processes of the Python `program`, which any thread may ask."""
 
-    def __init__(self, program: str = "from rewards.verifier.pool import work; work()") -> None:
+    def __init__(self, program: str = f"from {__name__} import work; work()") -> None:
         self.program = program
         self.workers: list[Worker] = []
         self._idle: list[Worker] = []
@@ -209,7 +209,7 @@ class _TooLong(BaseException):
 
 def work() -> None:
     """Load the algebra, then answer requests as a worker."""
-    from rewards.verifier.algebra import equal
+    from .algebra import equal
 
     # the first parse builds the grammar's tables: not on a judgement's time
     equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")

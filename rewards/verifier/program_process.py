@@ -1,7 +1,7 @@
 """The process in which the program of a response runs. It can compute and write to its pipe, and
 nothing else.
 
-`rewards.verifier.checks` starts this file as `python -I -S -B` for each program, and sends the job
+`checks` starts this file as `python -I -S -B` for each program, and sends the job
 on standard input: the source, the function, the arguments and the limits, never the expected
 results. The file imports nothing of the project. Before the source is compiled, a seccomp
 filter (linux/seccomp.h, `man 2 seccomp`) leaves the process the system calls that computing needs.

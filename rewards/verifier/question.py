@@ -5,10 +5,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from rewards.verifier.numerals import SCALES, is_number_word
-from rewards.verifier.tables import sections
-from rewards.verifier.units import KINDS, NAMES
-from rewards.verifier.units import unit as unit_name
+from .numerals import SCALES, is_number_word
+from .tables import sections
+from .units import KINDS, NAMES
+from .units import unit as unit_name
 
 _WORDS = {name: frozenset(text.split()) for name, text in sections("words.txt").items()}
 ANNOUNCING = _WORDS["announcing"]

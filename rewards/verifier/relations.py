@@ -3,17 +3,11 @@ value."""
 
 import re
 
-from rewards.verifier.context import Context, Unreadable
-from rewards.verifier.notation import key, plain
-from rewards.verifier.single_values import UNREAD, same_texts, variables
-from rewards.verifier.value import is_left_side, is_name, is_variable, value
-from rewards.verifier.value_types import (
-    Expr,
-    Quantity,
-    Relation,
-    Value,
-    Words,
-)
+from .context import Context, Unreadable
+from .notation import key, plain
+from .single_values import UNREAD, same_texts, variables
+from .value import is_left_side, is_name, is_variable, value
+from .value_types import Expr, Quantity, Relation, Value, Words
 
 _ASKS_FOR_AN_EQUATION = re.compile(r"equation of|asymptote|directrix|axis of")
 _APPROX = r"\approx"

@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from rewards.verifier.notation import without_text
-from rewards.verifier.numerals import NUMBER, SCALES, base_named, number
-from rewards.verifier.units import is_known_unit, unit
-from rewards.verifier.value_types import Clock, Expr, InBase, Measure, Quantity, Ratio, Words
+from .notation import without_text
+from .numerals import NUMBER, SCALES, base_named, number
+from .units import is_known_unit, unit
+from .value_types import Clock, Expr, InBase, Measure, Quantity, Ratio, Words
 
 _IN_BASE = re.compile(
     r"\(?\s*(?:\\text\{)?(-?\s*\.?[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"

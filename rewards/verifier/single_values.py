@@ -2,13 +2,13 @@
 
 import re
 
-from rewards.verifier.arithmetic import far_apart, functions_in, is_product_of_primes
-from rewards.verifier.context import Context
-from rewards.verifier.notation import key, plain
-from rewards.verifier.numerals import SCALES, base_named
-from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
-from rewards.verifier.units import AMOUNTS
-from rewards.verifier.value_types import Expr, InBase, Quantity, Words
+from .arithmetic import far_apart, functions_in, is_product_of_primes
+from .context import Context
+from .notation import key, plain
+from .numerals import SCALES, base_named
+from .phrases import BASE, INTO_BASE, PERCENT
+from .units import AMOUNTS
+from .value_types import Expr, InBase, Quantity, Words
 
 UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
 _DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")

@@ -8,7 +8,7 @@ tags. A thought never counts, whether it is closed, cut off in its middle, or be
 import re
 from collections.abc import Sequence
 
-from rewards.verifier.tables import rows
+from .tables import rows
 
 # gpt-oss writes `<|channel|>analysis<|message|>`, and `analysis … assistantfinal` where a decoder
 # has left the special tokens out.

@@ -4,10 +4,10 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from rewards.verifier.notation import plain, without_text
-from rewards.verifier.numerals import is_number_word
-from rewards.verifier.phrases import UNIT
-from rewards.verifier.tables import rows
+from .notation import plain, without_text
+from .numerals import is_number_word
+from .phrases import UNIT
+from .tables import rows
 
 NAMES: dict[str, str] = {}  # by each other name of a unit, and by itself
 KINDS: dict[str, str] = {}  # the dimension of a unit

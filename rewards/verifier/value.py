@@ -11,10 +11,10 @@ from functools import lru_cache
 from itertools import pairwise
 from math import inf, nan
 
-from rewards.verifier import scalars
-from rewards.verifier.notation import closing, plain, split
-from rewards.verifier.numerals import NUMBER
-from rewards.verifier.value_types import (
+from . import scalars
+from .notation import closing, plain, split
+from .numerals import NUMBER
+from .value_types import (
     INFINITY,
     MINUS_INFINITY,
     Interval,
@@ -26,7 +26,7 @@ from rewards.verifier.value_types import (
     Union,
     Value,
 )
-from rewards.verifier.wholes import TURNED, respelled
+from .wholes import TURNED, respelled
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rewards.verifier.notation import split
-from rewards.verifier.numerals import PARTS, WORDS, base_named
-from rewards.verifier.tables import patterns
+from .notation import split
+from .numerals import PARTS, WORDS, base_named
+from .tables import patterns
 
 _COEFFICIENT = r"(?:\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\d*\\sqrt\{\d+\})"
 _GROUPS = re.compile(r";|\\text\{\s*(?:or|and)\s*\}|(?<![a-zA-Z\\])(?:or|and)(?![a-zA-Z])")

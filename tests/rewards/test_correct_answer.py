@@ -23,13 +23,8 @@ def test_one_score_a_completion_whatever_form_the_gold_has():
         r"\boxed{7}",
         "no idea",
     ]
-    assert correct_answer(completions, [GSM8K, MATH, r"\boxed{7}", "", "7"]) == [
-        1.0,
-        1.0,
-        1.0,
-        None,
-        0.0,
-    ]
+    scores = correct_answer(completions, [GSM8K, MATH, r"\boxed{7}", "", "7"])
+    assert scores == [1.0, 1.0, 1.0, None, 0.0]
 
 
 def test_conversational_completions():
@@ -61,14 +56,10 @@ def test_a_question_made_of_parts_is_not_read():
 
 def test_everything_that_trl_passes():
     logged = {}
+    prompt = [{"role": "system", "content": "Reason."}]
+    prompt += [{"role": "user", "content": "What is 17+25?"}]
     scores = correct_answer(
-        prompts=[
-            [
-                {"role": "system", "content": "Reason."},
-                {"role": "user", "content": "What is 17+25?"},
-            ]
-        ]
-        * 2,
+        prompts=[prompt] * 2,
         completions=[
             [{"role": "assistant", "content": rf"\boxed{{{x}}}"}] for x in ("42", "17+25")
         ],
@@ -119,17 +110,8 @@ def test_a_batch_with_one_length_too_few_is_an_error():
 
 
 def test_a_first_verdict_on_a_number_loads_nothing_heavy():
-    heavy = {
-        "sympy",
-        "torch",
-        "transformers",
-        "trl",
-        "math_verify",
-        "py3langid",
-        "datasets",
-        "httpx",
-        "numpy",
-    }
+    heavy = ["sympy", "torch", "transformers", "trl", "math_verify"]
+    heavy += ["py3langid", "datasets", "httpx", "numpy"]
     code = (
         "import sys; from rewards.verifier import judge; assert judge('<answer>0.5</answer>',"
         " '1/2').right; "

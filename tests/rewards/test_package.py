@@ -16,13 +16,15 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from rewards.package import hosts
+from rewards.verifier import hosts
 from tests.support import ROOT
 from tests.waits import run_command, start_command
 
+VERIFIER = ROOT / "rewards/verifier"
 NEEDS = ("math-verify", "sympy")
 ALGEBRA = {"answer": r"\boxed{\frac{1}{\sqrt{3}}}", "gold": r"\frac{\sqrt{3}}{3}"}
 BUILD = "import sys; from setuptools import build_meta; build_meta.{}(sys.argv[1])"
+RECIPE = "import schema.recipe, sys; print([name for name in sys.modules if 'verifier' in name])"
 ALONE = """
 import sys, time
 from importlib.util import find_spec
@@ -40,9 +42,11 @@ print(took)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """Built from the source archive, which is unpacked where no checkout is."""
+    """Built of the package's folder alone, by way of the source archive."""
     folder = tmp_path_factory.mktemp("wheel")
-    for step, where in (("build_sdist", ROOT / "rewards/package"), ("build_wheel", None)):
+    builds = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    alone = shutil.copytree(VERIFIER, folder.with_name("alone"), ignore=builds)
+    for step, where in (("build_sdist", alone), ("build_wheel", None)):
         where = where or next(folder.glob("*/"))
         run_command(
             [sys.executable, "-c", BUILD.format(step), folder],
@@ -90,7 +94,9 @@ def test_the_wheel_is_typed_licensed_and_asks_for_two_packages(wheel):
     asked = [line.split()[1] for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
     assert len(asked) == len(NEEDS) and all(map(str.startswith, asked, NEEDS))
     assert "License-Expression: Apache-2.0" in metadata and "grpo_verifier/py.typed" in names
-    assert {name.split("/")[0] for name in names} == {"grpo_verifier", info.rstrip("/")}
+    files = [*VERIFIER.glob("*.py"), *VERIFIER.glob("tables/*"), VERIFIER / "py.typed"]
+    packed = [name for name in names if not name.startswith(info)]
+    assert sorted(packed) == sorted(f"grpo_verifier/{file.relative_to(VERIFIER)}" for file in files)
 
 
 def test_it_is_imported_alone_and_at_once(installed, tmp_path):
@@ -99,6 +105,11 @@ def test_it_is_imported_alone_and_at_once(installed, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.5
+
+
+def test_a_recipe_and_its_data_are_read_without_it():
+    done = run_command([sys.executable, "-c", RECIPE], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
 
 
 LINES = {

@@ -12,9 +12,10 @@ from data.made import products
 from data.problems import load
 from evaluation import engines
 from evaluation.audit import bound_rewards, score_responses, with_wrong_answers
-from rewards.completion import content, judged_text
+from rewards.completion import content
 from rewards.tools import TOOLS, calculator, python
 from rewards.verifier.checks import NotHeld
+from rewards.verifier.hosts import judged_text
 from runs.folder import completion_files
 from schema import configs
 from schema.names import tools_of
