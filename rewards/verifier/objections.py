@@ -10,6 +10,7 @@ from .arithmetic import count_factors, has_square_in_root, has_sum_in_brackets, 
 from .notation import closing, key, plain
 from .numerals import NUMBER, SCALES
 from .phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, SIMPLIFIED, Phrase
+from .question import Question
 from .units import asks_for_inverse, is_another_unit
 from .value import is_name, value
 from .value_types import Clock, Expr, InBase, Quantity, Ratio, Relation, Value, Words
@@ -47,9 +48,13 @@ def _unit_differs(expected: Value, typed: Value, question: str) -> bool:
     if not isinstance(typed, Quantity | Expr) or not isinstance(expected, Quantity | Expr):
         return False
     is_lone_sign = isinstance(typed, Expr) and typed.unit == "$"  # "$x^2 + 1": half of a pair
-    if expected.unit or is_lone_sign:
+    if not typed.unit or expected.unit or is_lone_sign:
         return False
-    return is_another_unit(typed.unit, question) or asks_for_inverse(typed.unit, question)
+    return (
+        is_another_unit(typed.unit, question)
+        or asks_for_inverse(typed.unit, question)
+        or Question(question).wants_no(typed.unit)
+    )
 
 
 # ---- the form of an answer

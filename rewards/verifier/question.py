@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .numerals import SCALES, is_number_word
+from .phrases import UNIT
 from .tables import sections
-from .units import KINDS, NAMES
+from .units import ASKED_BY, KINDS, NAMES
 from .units import unit as unit_name
 
 _WORDS = {name: frozenset(text.split()) for name, text in sections("words.txt").items()}
@@ -28,8 +29,20 @@ _ENGLISH = re.compile(
 _COUNTED = re.compile(
     r"\b(?:how many|how much|number of|amount of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)"
 )
+_NOT_COUNTED = NEVER | JOINING | ANNOUNCING
 _VERBS = _WORDS["verbs"]  # they end what "how many" counts
 _COMPARED = frozenset(["more", "fewer", "less"])  # "How many more apples"
+_ASKS_FOR_AGE = re.compile(r"\b(?:how old|what age|ages?\b)")
+_PART_OF_A_YEAR = re.compile(r"\b(?:month|week|day|hour)s?\b")
+_ASKS_FOR_MONEY = re.compile(
+    r"\bhow much (?!time|longer)(?:money\b|[^.?]*\b(?:earn|cost|pay|paid|spen[dt]|owe)\b)"
+)
+_ASKS_FOR_AMOUNT = re.compile(r"\bhow (?:much|long|far|old|tall|high|wide|deep)\b")
+# "What is the total surface area", not "the side of a square with area 25"
+_ASKS_FOR_CONTENT = re.compile(
+    r"\bwhat (?:is|was|will be) the (?:(?:total|surface|lateral|maximum|minimum|largest|smallest|"
+    r"new|combined) )*(area|volume)\b"
+)
 _SENTENCE = re.compile(r"(?<=[.!?。？])\s+")
 
 
@@ -41,6 +54,19 @@ def stem(word: str) -> str:
 
 _RESTRICTING_STEMS = frozenset(map(stem, _WORDS["restricting"]))
 _SCALE_STEMS = frozenset(map(stem, SCALES))
+
+
+def _counted_words(phrase: str) -> list[str]:
+    """Return the words of "how many …" up to its verb."""
+    words = words_of(phrase)
+    verbs = [n for n, word in enumerate(words) if word in _VERBS]
+    return words[: verbs[0]] if verbs else words
+
+
+def _kinds_in(phrase: str) -> set[str]:
+    """Return the dimensions of the units that a phrase names."""
+    names = [unit_name(f" {word}") or "" for word in words_of(phrase)]
+    return {KINDS[name] for name in names if name in KINDS}
 
 
 def words_of(text: str) -> list[str]:
@@ -78,10 +104,7 @@ class Question:
         """What the question counts: `apple` of "How many apples does Tom have?"."""
         stems = set()
         for phrase in _COUNTED.findall(self._asking.lower()):
-            for word in words_of(phrase):
-                if word in _VERBS:
-                    break
-                stems.add(stem(word))
+            stems.update(map(stem, _counted_words(phrase)))
         return frozenset(stems)
 
     @cached_property
@@ -117,10 +140,57 @@ class Question:
                 named.add(unit)
         return bool(named) and name not in named
 
+    def wants_no(self, name: str) -> bool:
+        """Whether the sentence that asks wants no number of the unit `name`: "How many oysters?"
+        wants none of hours, "How old?" none of months, "What is the area?" none of metres."""
+        base, _, divisor = name.partition(" / ")
+        base, _, power = base.partition("^")
+        kind = KINDS.get(base)
+        asking = self._asking.lower()
+        if kind is not None and self._kinds_asked_for is not None:
+            if kind not in self._kinds_asked_for:
+                return True
+        if kind == "time" and not self.is_foreign:
+            if _ASKS_FOR_AGE.search(asking):
+                return base != "year" and not _PART_OF_A_YEAR.search(asking)
+            return self._kinds_asked_for is None and not ASKED_BY["time"].search(asking)
+        content = _ASKS_FOR_CONTENT.search(asking)
+        if content is None or divisor or (base != "unit" and kind != "length"):
+            return False
+        return power != ("2" if content[1] == "area" else "3")
+
+    @cached_property
+    def _kinds_asked_for(self) -> set[str] | None:
+        """The dimensions of which the question wants a number, none where it counts things or asks
+        for a share; None where it does not say."""
+        asking = self._asking.lower()
+        if self._asks_for_share:
+            return set()
+        if _ASKS_FOR_MONEY.search(asking):
+            return {"money"}
+        kinds = set()
+        for phrase in UNIT.regex.findall(asking):
+            kinds |= _kinds_in(re.split(r" per |/| an? ", phrase)[0])
+        if kinds or _ASKS_FOR_AMOUNT.search(asking):
+            return kinds or None
+        counts_things = False
+        for phrase in _COUNTED.findall(asking):
+            words = _counted_words(phrase)
+            if words and words[0] in _COMPARED:
+                words = words[1:]
+            if not words or (words[0] in _NOT_COUNTED and words != ["times"]):
+                return None
+            counts_things = True
+            kinds |= _kinds_in(" ".join(words))
+        return kinds if counts_things else None
+
     @cached_property
     def _asks_for_share(self) -> bool:
         """Whether the question asks for a part of something, which is no count of it."""
-        share = r"(?i)\b(?:what|which) (?:percent|fraction|share|proportion|ratio|probability)\b"
+        share = (
+            r"(?i)\b(?:what|which)(?: is the| was the)? "
+            r"(?:percent|percentage|fraction|share|proportion|ratio|probability)\b"
+        )
         return re.search(share, self._asking) is not None and not self._counted_stems
 
     @property

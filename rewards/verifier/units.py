@@ -19,7 +19,7 @@ for _kind, _words in rows("units.tsv"):
         if len(_word) > 1:
             NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
 del _kind, _words, _name, _word
-_ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
+ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 RATES = dict(rows("rates.tsv"))
 # Words behind a number that change or doubt it, by their effect: they are no unit.
 CHANGES = dict(rows("changes.tsv"))
@@ -219,16 +219,17 @@ def is_another_unit(name: str, question: str) -> bool:
         return not is_asked_for
     base = name.split("^")[0].split(" ")[0]
     kind = _kind(base)
-    if kind not in _ASKED_BY:
+    if kind not in ASKED_BY:
         return False
     mentioned, measured = _units_of(question)
     if base in mentioned or (base == "lb" and "£" in mentioned):  # "5 pounds"
         return False
-    cents = {"¢"} if base == "$" else set()  # many cents are dollars
-    if any(_kind(unit_name) == kind for unit_name in measured - cents):
+    # "each day" and "the second" measure nothing, and many cents are dollars.
+    named = measured if kind == "time" else mentioned
+    if any(_kind(unit_name) == kind for unit_name in named if (base, unit_name) != ("$", "¢")):
         return True
     text = question.lower()
-    return _IN_ENGLISH.search(text) is not None and _ASKED_BY[kind].search(text) is None
+    return _IN_ENGLISH.search(text) is not None and ASKED_BY[kind].search(text) is None
 
 
 @lru_cache(maxsize=4096)
