@@ -57,11 +57,7 @@ SOLUTIONS = """
 """
 # Whose dimensions a quantised model needs.
 QUANTISED = "model.build=null model.name_or_path={qwen2} sft.max_steps=20 sft.save_steps=5"
-WAYS = {
-    "": [],
-    "cpu2": TWO_PROCESSES,
-    "process 1": [*UNSHARE, sys.executable],
-}
+WAYS = {"": [], "cpu2": TWO_PROCESSES, "process 1": [*UNSHARE, sys.executable]}
 
 
 @dataclass(frozen=True)

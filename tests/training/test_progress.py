@@ -200,7 +200,6 @@ def test_ctrl_c_while_it_samples(tmp_path):
     until(lambda: not alive(process), 60)
     assert stage_process.code(process) == 130
     assert re.search(
-        r"stopping: this step will be finished and saved first, in about \d+ s;",
-        stderr.read_text(),
+        r"stopping: this step will be finished and saved first, in about \d+ s;", stderr.read_text()
     )
     assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1

@@ -9,15 +9,7 @@ from trl import GRPOConfig, RLOOConfig
 
 from schema.configs import training_config
 from schema.recipe import load_recipe
-from tests.support import (
-    CHAIN,
-    copied,
-    read_lines,
-    read_recipe,
-    refused,
-    run_stage,
-    same_weights,
-)
+from tests.support import CHAIN, copied, read_lines, read_recipe, refused, run_stage, same_weights
 from viewer.runs import describe
 
 RECIPE = "recipes/tiny-rloo.yaml"
