@@ -1,8 +1,8 @@
 """The numpy twin of viewer/page/bandit.js: the lab's bandit, computed a second time.
 
 The product computes in JavaScript alone, whose first lines state the problem, the loss and what
-each algorithm does. Tests compare this twin with trl's own loss and advantages, with finite
-differences and with exact expectations; then, in a browser, the page's numbers with the twin's.
+each algorithm does. Tests compare this twin with trl's own loss, gradient and advantages, and with
+exact expectations; then, in a browser, the page's numbers with the twin's.
 """
 
 import numpy as np
