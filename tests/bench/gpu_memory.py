@@ -7,9 +7,7 @@ train the model:
 On a GPU the peak is torch's own counter, and vLLM is left out; without one it is the process's
 resident memory above what it had after a step of the tiny model, by which the libraries are loaded.
 malloc is told to give freed memory back at once, or what it keeps would be measured too. Each arm
-has a process of its own. `PPO` arms train a critic of the policy's size beside the policy, in one
-backward pass, and keep a reference policy; trl has no PPO any more, so its step is written here,
-and its logits are few at a time where trl's GRPO has a tile of them.
+has a process of its own.
 """
 
 import argparse
@@ -24,22 +22,18 @@ from collections.abc import Callable
 
 import psutil
 import torch
-from peft import get_peft_model
-from torch.utils.checkpoint import checkpoint
 
 from data import prompt
 from machine.launch import to_machine
-from schema import configs
 from schema.recipe import Recipe, load_recipe
 from stages import memory as memory_table
 from stages import probe_memory
 from stages.cli import recipe_arguments
 from training import memory
-from training.model import load_model, load_tokenizer
+from training.model import load_tokenizer
 from training.problem_sets import load_train
 
-ARMS = ("full", "LoRA", "QLoRA", "PPO, full", "PPO, LoRA")
-LOGITS = 256  # tokens whose logits the PPO step holds at once
+ARMS = ("full", "LoRA", "QLoRA")
 GIVEN_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
@@ -68,83 +62,18 @@ def peak(step: Callable[[], None]) -> int:
     return most - before
 
 
-def ppo_step(recipe: Recipe, prompt_tokens: int):
-    """Two steps of a policy, its critic and a reference, on sequences of the largest size."""
-    args = configs.training_config(recipe, "grpo")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    tokenizer = load_tokenizer(recipe)
-    policy, critic = (load_model(recipe, tokenizer).to(device) for _ in range(2))
-    reference = None
-    if recipe.adapter is not None:
-        policy, critic = (
-            get_peft_model(each, configs.adapter_config(recipe)) for each in (policy, critic)
-        )
-    else:
-        reference = load_model(recipe, tokenizer).to(device).eval().requires_grad_(False)
-    value = torch.nn.Linear(critic.config.hidden_size, 1, device=device, dtype=critic.dtype)
-
-    def full_model(model):
-        return model.get_base_model() if recipe.adapter is not None else model
-
-    def backbone(model):
-        return full_model(model).base_model
-
-    head = full_model(policy).get_output_embeddings()
-    for model in (policy, critic):
-        model.train()
-        if args.gradient_checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
-            model.enable_input_require_grads()
-    trained = [
-        p for model in (policy, critic, value) for p in model.parameters() if p.requires_grad
-    ]
-    optimizer = torch.optim.AdamW(trained)
-    tokens = prompt_tokens + args.max_completion_length
-    ids = torch.zeros(args.per_device_train_batch_size, tokens, dtype=torch.long, device=device)
-
-    def log_probability(hidden, words):
-        return torch.log_softmax(head(hidden).float(), -1).gather(-1, words[:, None])[:, 0]
-
-    for _ in range(2):
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            if reference is not None:
-                with torch.no_grad():
-                    backbone(reference)(input_ids=ids, use_cache=False)
-            hidden = backbone(policy)(input_ids=ids, use_cache=False).last_hidden_state.flatten(
-                0, 1
-            )
-            chunks = zip(hidden.split(LOGITS), ids.flatten().split(LOGITS), strict=True)
-            gained = sum(
-                checkpoint(log_probability, *each, use_reentrant=False).sum() for each in chunks
-            )
-            values = value(backbone(critic)(input_ids=ids, use_cache=False).last_hidden_state)
-            loss = -gained + values.float().square().sum()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
 def measure(recipe: Recipe, arm: str) -> str:
     """One line of the table."""
     tokenizer = load_tokenizer(recipe)
     longest = probe_memory.longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)[0]
-    tokens = len(
-        prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system))
-    )
+    messages = prompt.messages(longest["problem"], recipe.prompt.system)
+    tokens = len(prompt.prompt_ids(tokenizer, messages))
     recipe = dataclasses.replace(to_machine(recipe), grpo=recipe.grpo | {"use_vllm": False})
-    recipe = memory_table.variants(recipe)[arm.removeprefix("PPO, ")]
-    parts = memory.estimate(recipe, tokens)
-    if arm.startswith("PPO"):
-        words = memory.model_config(recipe).get_text_config().vocab_size
-        parts = memory_table.with_critic(dataclasses.replace(parts, logits=LOGITS * words * 14))
-        measured = peak(lambda: ppo_step(recipe, tokens))
-    else:
-        measured = peak(lambda: probe_memory.main(recipe))
-    total = parts.total
-    return (
-        f"| {arm} | {total / memory.GIB:.2f} | {measured / memory.GIB:.2f} |"
-        f" {total / measured:.2f} |"
-    )
+    recipe = memory_table.variants(recipe)[arm]
+    estimated = memory.estimate(recipe, tokens).total
+    measured = peak(lambda: probe_memory.main(recipe))
+    figures = [f"{estimated / memory.GIB:.2f}", f"{measured / memory.GIB:.2f}"]
+    return f"| {arm} | {' | '.join(figures)} | {estimated / measured:.2f} |"
 
 
 def main():
@@ -158,23 +87,13 @@ def main():
         print(measure(load_recipe(options.recipe, options.overrides), options.arms[0]))
         return
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    print(
-        f"| {device}, GiB | estimated | measured | estimated ÷ measured |\n| --- | ---: | ---: |"
-        " ---: |"
-    )
+    print(f"| {device}, GiB | estimated | measured | estimated ÷ measured |")
+    print("| --- | ---: | ---: | ---: |")
+    module = [sys.executable, "-m", "tests.bench.gpu_memory"]
     for arm in options.arms:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.bench.gpu_memory",
-            options.recipe,
-            *options.overrides,
-            "--arms",
-            arm,
-        ]
-        done = subprocess.run(
-            command, env=os.environ | GIVEN_BACK, capture_output=True, text=True, check=False
-        )
+        command = [*module, options.recipe, *options.overrides, "--arms", arm]
+        pipes = {"capture_output": True, "text": True, "check": False}
+        done = subprocess.run(command, env=os.environ | GIVEN_BACK, **pipes)
         failed = f"| {arm} | failed: {' '.join(done.stderr.split())[-300:]} |"
         print(done.stdout.splitlines()[-1] if done.returncode == 0 else failed, flush=True)
 

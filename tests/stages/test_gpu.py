@@ -239,18 +239,6 @@ def run_module(module: str, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-@needs_smollm2
-def test_tokens_a_second_merged_and_beside():
-    said = run_module("tests.bench.merged", RECIPE, "--pairs", "5", "--tokens", "64")
-    ratio = next(line for line in said.splitlines() if line.startswith("merged ÷ beside"))
-    pairs = [line for line in said.splitlines() if line.startswith("pair ")]
-    GPU_TABLE["sampling, SmolLM2 LoRA, 64 completions: " + ratio.partition(":")[0]] = (
-        ratio.partition(": ")[2]
-    )
-    GPU_TABLE["sampling, its last pair"] = pairs[-1].partition(": ")[2]
-    assert len(pairs) == 5
-
-
 @pytest.fixture(scope="module")
 def wide(tiny_qwen2, tmp_path_factory) -> Path:
     """A random model with as many words as Qwen2.5's, of which its tokenizer knows a few

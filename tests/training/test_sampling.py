@@ -16,7 +16,6 @@ from trl.generation.vllm_generation import VLLMGeneration
 from console.faults import RecipeError
 from schema import configs
 from schema.recipe import load_recipe
-from tests.bench.merged import surviving_share
 from tests.made_runs import TABLE
 from tests.support import LORA, NF4, run_program, run_stage, same_weights
 from training.model import load_model, load_tokenizer
@@ -28,6 +27,7 @@ from training.sampling import (
     round_at_random,
     sample_merged,
     share_prompts,
+    tuners_of,
 )
 from training.saving import log_probabilities
 
@@ -48,6 +48,27 @@ def tuned(*overrides: str, size: float = 0.1):
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=size)
     return model
+
+
+@torch.no_grad()
+def surviving_share(model) -> float:
+    """The projection on the adapter's exact change of what a merge changes, over all layers."""
+    changes, before = {}, {}
+    for tuner in tuners_of(model):
+        layer = tuner.get_base_layer()
+        name = getattr(tuner, "parameter_name", "weight")
+        changes[layer, name] = tuner.get_delta_weight("default").float()
+        before[layer, name] = getattr(layer, name).detach().clone()
+    model.merge_adapter()
+    projection = norm = 0.0
+    for (layer, name), change in changes.items():
+        merged = getattr(layer, name).detach().float() - before[layer, name].float()
+        projection += (merged * change).sum().item()
+        norm += (change * change).sum().item()
+    model.unmerge_adapter()
+    for (layer, name), weight in before.items():
+        getattr(layer, name).copy_(weight)
+    return projection / norm
 
 
 def random_ids(rows: int, length: int) -> torch.Tensor:
