@@ -28,14 +28,8 @@ SHAPES = {
     "13B": (LlamaConfig, 32_000, 5120, 13824, 40, 40, 40, False),
     "70B": (LlamaConfig, 32_000, 8192, 28672, 80, 64, 8, False),
 }
-KEYS = (
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-)
-KEYS += ("num_key_value_heads", "tie_word_embeddings")
+KEYS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")
+KEYS += ("num_attention_heads", "num_key_value_heads", "tie_word_embeddings")
 
 
 def held(parts: Parts, reward_model: int) -> dict[str, dict[str, int]]:
@@ -45,45 +39,36 @@ def held(parts: Parts, reward_model: int) -> dict[str, dict[str, int]]:
     needs no reward model.
     """
     policy = parts.weights + parts.trained_weights
-    grpo = {
-        "policy": policy,
-        "reference": parts.reference,
-        "reward model": reward_model,
-        "critic": 0,
-    }
-    grpo |= {"gradients": parts.gradients, "optimizer": parts.optimizer}
-    ppo = grpo | {
-        "critic": policy,
-        "gradients": 2 * parts.gradients,
-        "optimizer": 2 * parts.optimizer,
-    }
+    grpo = {"policy": policy, "reference": parts.reference, "reward model": reward_model}
+    grpo |= {"critic": 0, "gradients": parts.gradients, "optimizer": parts.optimizer}
+    critic = {"gradients": 2 * parts.gradients, "optimizer": 2 * parts.optimizer}
+    ppo = grpo | {"critic": policy} | critic
     return {"PPO": ppo, "GRPO": grpo, "DPO": grpo | {"reward model": 0}}
 
 
 def table(sizes: list[str]) -> dict:
     """{size: {"full", "LoRA" and "QLoRA": {"PPO", "GRPO" and "DPO": {part: GiB}}}}; a reward model
     has the policy's size, in bfloat16."""
-    found = {}
+    gib_of_sizes = {}
     for size in sizes:
         config, *shape = SHAPES[size]
         with tempfile.TemporaryDirectory() as folder:
-            config(
-                **dict(zip(KEYS, shape, strict=True)), max_position_embeddings=4096
-            ).save_pretrained(folder)
+            keys = dict(zip(KEYS, shape, strict=True))
+            config(**keys, max_position_embeddings=4096).save_pretrained(folder)
             # none is read, and a folder without it is no model
             save_file({}, Path(folder) / "model.safetensors")
             given = [f"model.name_or_path={folder}", "grpo.beta=0.001"]
             full, lora = (load_recipe(each, given, check=()) for each in (FULL, LORA))
             ways = {"full": full, "LoRA": lora, "QLoRA": variants(lora)["QLoRA"]}
             parts = {way: estimate(each) for way, each in ways.items()}
-        found[size] = {
-            way: {
-                method: {part: round(there / GIB, 2) for part, there in kept.items()}
-                for method, kept in held(each, parts["LoRA"].weights).items()
-            }
-            for way, each in parts.items()
-        }
-    return found
+        ways = gib_of_sizes[size] = {}
+        for way, parts_of_way in parts.items():
+            methods = held(parts_of_way, parts["LoRA"].weights)
+            for sizes_of_parts in methods.values():
+                for part in sizes_of_parts:
+                    sizes_of_parts[part] = round(sizes_of_parts[part] / GIB, 2)
+            ways[way] = methods
+    return gib_of_sizes
 
 
 if __name__ == "__main__":
