@@ -31,6 +31,10 @@ def test_curves_say_in_words_what_they_draw(tab, runs):
     words = tab.locator(".chart [role=img]").first.get_attribute("aria-label")
     assert re.match(r"Reward\. \S*good, reward: [\d.]+ at step 1, [\d.]+ at step 4, between", words)
     assert "/bad, reward" in words  # the second run, over the first
+    chart = tab.locator(".chart", has_text="Held-out accuracy")
+    chart.locator("canvas").wait_for()
+    assert "with the 95% interval (n = 4)" in chart.inner_text()
+    assert chart.locator(".u-wrap").count() == 1
     tab.get_by_text("The curves as a table").click()
     assert tab.locator("table:has(caption)").count() == 2
     assert tab.locator("caption + thead + tbody tr").count() == 8
@@ -212,11 +216,3 @@ def test_why_a_run_ended_early_is_told(tab, show, tmp_path):
     made_runs.write_json(run / "summary.json", {"steps": 3, "stopped": reason})
     show("", ".tile", run)
     tab.locator(".tile", has_text=reason).wait_for()
-
-
-def test_a_held_out_accuracy_has_its_n_and_its_interval(tab, runs):
-    tab.goto(runs[2])
-    chart = tab.locator(".chart", has_text="Held-out accuracy")
-    chart.locator("canvas").wait_for()
-    assert "with the 95% interval (n = 4)" in chart.inner_text()
-    assert chart.locator(".u-wrap").count() == 1

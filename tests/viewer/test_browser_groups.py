@@ -199,17 +199,13 @@ def test_the_page_is_used_by_keyboard_alone(tab, runs):
     assert tab.locator(".entry[aria-current]").count() == 1
 
 
-def test_what_was_won_comes_first_with_both_answers(tab, runs):
+def test_what_was_won_comes_first_and_choosing_another_model_keeps_the_focus(tab, runs):
     visit(tab, runs[2] + "changed/0", PAIR)
     kinds = [text.split("\n")[0] for text in texts(tab, ".entry")]
     assert kinds == ["won", "lost", "wrong twice", "right twice"]
     assert texts(tab, ".pair .said") == ["sft says 0", "grpo says 0"]
     tab.get_by_role("button", name="lost 1").click()
     assert tab.locator(".entry").count() == 1
-
-
-def test_choosing_another_model_keeps_the_focus(tab, runs):
-    visit(tab, runs[2] + "changed/0", PAIR)
     chooser = tab.get_by_label("Before")
     chooser.focus()
     chooser.select_option("base")
