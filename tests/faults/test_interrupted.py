@@ -51,6 +51,10 @@ CYCLE = """
     grpo.num_iterations=2 grpo.steps_per_generation=4 grpo.gradient_accumulation_steps=2
     grpo.save_steps=4
 """
+EPOCHS = """
+    data.train='[arithmetic: {digits: 1, rows: 8}]' data.validation=2 sft.max_steps=10
+    sft.per_device_train_batch_size=2 grpo.per_device_train_batch_size=8
+"""
 SOLUTIONS = """
     'data.own_solutions={problems: 24, samples: 4}' evaluate.batch_size=8 model.build=null
     model.name_or_path={chain}/sft sft.per_device_train_batch_size=8
@@ -91,9 +95,10 @@ class Runs:
         self.chain, self.home, self.folders = chain, home, {}
         self.names = {"{chain}": str(chain), "{qwen2}": str(qwen2), "{own}": SOLUTIONS}
         self.names |= {"{lora}": f"'{LORA}'", "{nf4}": f"'{NF4}' {QUANTISED}", "{cycle}": CYCLE}
+        self.names["{epochs}"] = EPOCHS
 
     def words(self, text: str) -> list[str]:
-        for name in ("{own}", "{nf4}", "{lora}", "{cycle}", "{chain}", "{qwen2}"):
+        for name in ("{own}", "{nf4}", "{lora}", "{cycle}", "{epochs}", "{chain}", "{qwen2}"):
             text = text.replace(name, self.names[name])
         return shlex.split(text)
 

@@ -5,7 +5,6 @@ import pytest
 from transformers import TrainerControl, TrainerState
 
 from schema.configs import ACCURACY, RIGHT, even_batch
-from schema.recipe import RecipeError, load_recipe
 from training.saving import KeepBest
 from training.watch import fell, gamed
 
@@ -93,19 +92,3 @@ def test_a_run_that_learns_with_noise_is_seldom_stopped():
 def test_every_batch_of_held_out_problems_is_full(problems, at_most, processes, batch, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", str(processes))
     assert even_batch(problems, at_most) == batch
-
-
-TINY = "recipes/tiny-arithmetic.yaml"
-
-
-def test_a_recipe_without_correct_answer_has_no_held_out_accuracy():
-    overrides = ["rewards={format_tags: {weight: 1.0}}", "grpo.eval_steps=10"]
-    reason = "held-out accuracy is the mean of the reward `correct_answer`"
-    with pytest.raises(RecipeError, match=reason):
-        load_recipe(TINY, overrides)
-
-
-def test_problems_that_choose_do_not_also_compare():
-    overrides = ["grpo.eval_steps=10", "grpo.save_steps=10", "data.validation=80"]
-    with pytest.raises(RecipeError, match=r"none of the data\.validation = 80 is left"):
-        load_recipe(TINY, overrides)

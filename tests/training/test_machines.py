@@ -6,6 +6,7 @@ import pytest
 
 from console.faults import RecipeError
 from schema.recipe import load_recipe
+from tests.tables import cases
 from training import machines
 from training.run_folder import find_run
 
@@ -31,21 +32,7 @@ def second(monkeypatch):
     return take_part
 
 
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"grpo.learning_rate": 2e-3}, r"\n  grpo.learning_rate: 0.002 and 5e-05\n"),
-        ({"grpo.beta": 0.1}, r"\n  grpo.beta: 0.1 and None\n"),
-        ({"stage": "sft"}, r"\n  stage: sft and grpo\n"),
-        ({"hash of the code": "0"}, r"\n  hash of the code: 0 and \w{12}\n"),
-        ({"trl": "1.15.0"}, r"\n  trl: 1.15.0 and "),
-        ({"processes": "4"}, r"\n  processes: 4 and None\n"),
-        (
-            {"newest checkpoint": "x/checkpoint-4"},
-            r"\n  newest checkpoint: x/checkpoint-4 and None\n",
-        ),
-    ],
-)
+@cases(__file__, "differences")
 def test_machines_with_different_runs_are_refused(change, line, facts, second):
     second(facts | change)
     with pytest.raises(RecipeError, match=rf"machine 1 \(second\) and machine 0 .*:{line}"):

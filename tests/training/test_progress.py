@@ -13,10 +13,10 @@ import pytest
 import torch
 from transformers import TrainerControl, TrainerState
 
-from tests import stage_process
-from tests.support import ROOT, run_program
+from tests.stage_process import Started
+from tests.support import ROOT
 from tests.tables import cases
-from tests.waits import alive, run_command, until
+from tests.waits import run_command
 from training import progress, train
 from training.progress import log_line, time_by_part
 
@@ -172,34 +172,20 @@ def test_a_first_signal_says_how_long_it_takes(
 
 
 @pytest.mark.train
-def test_a_log_file_gets_a_line_now_and_then(tmp_path):
-    """Of the sampling, token by token, and of the batches trained on, of which four take a tenth of
-    a second."""
+def test_a_log_file_gets_a_line_now_and_then_and_ctrl_c_while_it_samples_is_answered(tmp_path):
+    """Lines of the sampling, token by token, and of the batches trained on, of which four take a
+    tenth of a second. Ctrl-C goes on to the end of the step, and saves it."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)
-    arguments = [*SHORT, "grpo.max_steps=3"]
-    said = run_program(tmp_path / "quick.py", *arguments, f"output_dir={tmp_path}/quick").stderr
-    lines = [line for line in said.splitlines() if re.match(r"step \d: ", line)]
+    arguments = [*SHORT, "grpo.max_steps=300", f"output_dir={tmp_path}/run"]
+    started = Started(str(tmp_path / "quick.py"), *arguments, cwd=ROOT)
+    started.until(lambda: re.search("^step 2: .*token", started.printed("stderr"), re.M))
+    started.send(signal.SIGINT)
+    ended = started.ended(60)
+    assert ended.returncode == 130
+    answer = r"stopping: this step will be finished and saved first, in about \d+ s;"
+    assert re.search(answer, ended.stderr)
+    assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1
+    lines = [line for line in ended.stderr.splitlines() if re.match(r"step \d: ", line)]
     sampling = r"sampling 256 completions, token (\d+) of at most 48, [\d,]+ tokens/s"
     assert sum(bool(re.search(sampling, line)) for line in lines) >= 3
     assert any(re.search(r"[123] of 4 batches trained on", line) for line in lines)
-
-
-@pytest.mark.train
-def test_ctrl_c_while_it_samples(tmp_path):
-    """It says so, goes on to the end of the step, and saves it."""
-    (tmp_path / "quick.py").write_text(QUICK + GRPO)
-    arguments = [*SHORT, "grpo.max_steps=300", f"output_dir={tmp_path}/run"]
-    program, stderr = str(tmp_path / "quick.py"), tmp_path / "0/stderr"
-    [process] = stage_process.start(program, arguments, ROOT, dict(os.environ), tmp_path, 1)
-
-    def is_sampling() -> bool:
-        return stderr.exists() and bool(re.search("^step 2: .*token", stderr.read_text(), re.M))
-
-    until(is_sampling, running=[process])
-    os.kill(process.pid, signal.SIGINT)
-    until(lambda: not alive(process), 60)
-    assert stage_process.code(process) == 130
-    assert re.search(
-        r"stopping: this step will be finished and saved first, in about \d+ s;", stderr.read_text()
-    )
-    assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1

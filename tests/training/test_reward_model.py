@@ -12,7 +12,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from evaluation.findings import model_findings
 from machine.launch import launch
 from schema.recipe import Recipe, load_recipe
-from tests.support import read_lines, read_recipe, run_stage
+from tests.support import read_lines, run_stage
 from tests.tables import cases
 from training.problem_sets import train_and_held_out
 from training.scoring import guarded_rewards
@@ -114,14 +114,3 @@ def test_a_check_loads_no_reward_model_and_the_audit_leaves_it_out(
 def test_a_reward_model_is_none_of_the_functions(reward_folder):
     functions = guarded_rewards(with_model(reward_folder))
     assert [function.name for function in functions] == ["correct_answer", "format_tags"]
-
-
-@cases(__file__, "options")
-def test_wrong_options_are_refused_by_the_strict_recipe(options, message):
-    _, faults = read_recipe(TINY, [f"rewards.learned={options}"], check=())
-    assert [message in str(fault) for fault in faults] == [True]
-
-
-def test_a_reward_model_alone_is_refused():
-    _, faults = read_recipe(TINY, ["rewards={learned: {model: a/b}}"], check=())
-    assert ["correct_answer: only a model gives one" in str(fault) for fault in faults] == [True]

@@ -15,6 +15,7 @@ from trl import GRPOTrainer
 
 from schema.recipe import load_recipe
 from tests.support import run_program, run_stage, same_weights, weights
+from tests.tables import cases
 from training.model import load_tokenizer
 from training.step_rewards import StepRewards, normalise, split_steps, spread
 
@@ -60,17 +61,7 @@ def test_a_step_without_a_reward_counts_for_nothing():
     assert normalise([[1.0], [None]], 2, "group") == [[0.0], [0.0]]  # nothing to compare it with
 
 
-@pytest.mark.parametrize(
-    ("text", "separator", "steps"),
-    [
-        ("7+5=12, 4+8=12", ", ", ["7+5=12", "4+8=12"]),
-        ("one\ntwo\n\nthree", "\n", ["one", "two", "three"]),
-        ("no separator", "@@", ["no separator"]),
-        ("ends with it, ", ", ", ["ends with it"]),
-        (", , ", ", ", [""]),
-        ("", ", ", [""]),
-    ],
-)
+@cases(__file__, "steps")
 def test_where_steps_end(text, separator, steps, tokenizer):
     ids = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
     assert tokenizer.decode(ids, skip_special_tokens=True) == text

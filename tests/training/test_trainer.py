@@ -1,9 +1,7 @@
-"""What the trainer is given beside a recipe's own settings; and a run of several epochs that is cut
-goes on with the problems it would have seen, in their order."""
+"""What the trainer is given beside a recipe's own settings."""
 
 import inspect
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -18,18 +16,12 @@ from schema.recipe import RecipeError, load_recipe
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
-from tests.support import refused, run_program, run_stage, write_lines
+from tests.support import refused, run_program, write_lines
 from training import train as training
 from training.model import load_tokenizer
 from training.overrides import with_advantage, without_padding
 from training.problem_sets import load_train, share_held_out
 from training.trainer import grpo_trainer, stop_at_the_end
-
-STEPS, CUT = 8, 5  # three steps an epoch
-EPOCHS = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}"]
-EPOCHS += ["grpo.save_steps=1", "grpo.save_total_limit=9"]
-EPOCHS += ["grpo.num_generations=4", "grpo.gradient_accumulation_steps=1", "grpo.num_iterations=1"]
-EPOCHS += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 
 
 def recipe(*overrides: str):
@@ -233,29 +225,12 @@ def test_fsdp2_shards_again_between_two_batches_of_an_evaluation(tmp_path):
     assert "param.full_tensor()" in inspect.getsource(VLLMGeneration)
 
 
-@pytest.mark.train
-@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_resumed_epoch_is_not_the_first_again(processes, tmp_path: Path):
-    rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(10, 18)]
-    write_lines(tmp_path / "few.jsonl", rows)
-    arguments = ["recipes/tiny-arithmetic.yaml", f"data.train=[{tmp_path}/few.jsonl]", *EPOCHS]
-    arguments.append(f"grpo.per_device_train_batch_size={8 // processes}")
-    run_stage("grpo", *arguments, f"output_dir={tmp_path}/whole", processes=processes)
-    whole, cut = tmp_path / "whole/grpo", tmp_path / "cut/grpo"
-    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-    (cut / "summary.json").unlink()
-    for step in range(CUT + 1, STEPS + 1):
-        shutil.rmtree(cut / f"checkpoint-{step}")
-    resumed = run_stage("grpo", *arguments, f"output_dir={tmp_path}/cut", processes=processes)
-    assert f"from {cut}/checkpoint-{CUT}" in resumed.stdout
-    assert (whole / "model.safetensors").read_bytes() == (cut / "model.safetensors").read_bytes()
-
-
 def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path, snapshot):
     """trl's sampler would be empty, and the run over at once."""
     rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(5)]
     write_lines(tmp_path / "few.jsonl", rows)
-    overrides = [f"data.train=[{tmp_path}/few.jsonl]", *EPOCHS, "grpo.num_generations=2"]
+    overrides = [f"data.train=[{tmp_path}/few.jsonl]", "data.validation=2", "sft=null"]
+    overrides += ["grpo.num_generations=2", "grpo.gradient_accumulation_steps=1"]
     overrides += ["grpo.per_device_train_batch_size=8", f"output_dir={tmp_path}/x"]
     message = refused("grpo", "recipes/tiny-arithmetic.yaml", *overrides)
     snapshot(message.splitlines()[-1])

@@ -14,10 +14,10 @@ import pytest
 
 from console.faults import RecipeError
 from stages import split_options
-from tests import stage_process
+from tests.stage_process import Started
 from tests.support import ROOT, as_process_1, refused, send
 from tests.tables import cases
-from tests.waits import alive, run_command, start_command, until
+from tests.waits import run_command, start_command, until
 from training import writing
 from training.checkpoints import write_whole
 from training.writing import unwritten
@@ -35,18 +35,13 @@ def command(folder, stage: str = "grpo") -> list[str]:
 @pytest.mark.train
 def test_of_two_starts_at_one_moment_one_trains(tmp_path):
     run, words = tmp_path / "run", command(tmp_path / "run")[3:]
-    started = {}
-    for name in ("one", "two"):
-        logs = tmp_path / name
-        logs.mkdir()
-        [process] = stage_process.start("stages.grpo", words, ROOT, dict(os.environ), logs, 1)
-        started[process] = logs / "0"
-    until(lambda: not any(map(alive, started)))
-    first, second = sorted(started, key=stage_process.code)
-    assert (stage_process.code(first), stage_process.code(second)) == (0, 2)
-    refusal = (started[second] / "stderr").read_text()
-    assert f"{run}/grpo is in use by process {first.pid}: wait" in refusal
-    assert "grpo: done, in" in (started[first] / "stdout").read_text()
+    starts = [Started("stages.grpo", *words, cwd=ROOT) for _ in range(2)]
+    codes = [start.ended().returncode for start in starts]
+    trained, refused_start = starts if codes == [0, 2] else reversed(starts)
+    assert sorted(codes) == [0, 2]
+    process = trained.processes[0].pid
+    assert f"{run}/grpo is in use by process {process}: wait" in refused_start.printed("stderr")
+    assert "grpo: done, in" in trained.printed("stdout")
     assert (run / "grpo/report.md").is_file()
 
 
