@@ -12,13 +12,10 @@ from machine.launch import launch
 from schema import configs
 from schema.recipe import load_recipe
 from stages import memory as memory_table
+from tests.tables import row_cases
 from training import memory
 from training.model import load_model, load_tokenizer
 from training.problem_sets import train_and_held_out
-
-LORA = "adapter={r: 16, lora_alpha: 32, target_modules: all-linear}"
-NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_use_double_quant: true}"
-SMOLLM2 = "recipes/smollm2-arithmetic.yaml"
 
 
 def size(tensors) -> int:
@@ -50,18 +47,9 @@ def really_there(recipe) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["recipes/tiny-arithmetic.yaml"], id="tiny, full"),
-        pytest.param(["recipes/tiny-arithmetic.yaml", LORA], id="tiny, LoRA"),
-        pytest.param([SMOLLM2, "adapter=null"], id="SmolLM2, full", marks=pytest.mark.slow),
-        pytest.param([SMOLLM2], id="SmolLM2, LoRA", marks=pytest.mark.slow),
-        pytest.param([SMOLLM2, NF4], id="SmolLM2, QLoRA", marks=pytest.mark.slow),
-    ],
-)
-def test_weights_gradients_and_optimizer_are_what_is_really_there(arguments):
-    recipe = load_recipe(arguments[0], arguments[1:], check=())
+@row_cases(__file__, "measured")
+def test_weights_gradients_and_optimizer_are_what_is_really_there(row):
+    recipe = load_recipe(f"recipes/{row.recipe}.yaml", row.set, check=())
     estimated, measured = memory.estimate(recipe), really_there(recipe)
     for part, there in measured.items():
         assert getattr(estimated, part) == pytest.approx(there, rel=0.03), part

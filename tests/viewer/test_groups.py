@@ -9,6 +9,7 @@ import pytest
 from data import limits
 from runs.folder import completion_files
 from tests import made_runs
+from tests.tables import cases
 from training.step_rewards import normalise
 from viewer.groups import CUT, flags, group, index
 
@@ -140,20 +141,6 @@ def test_other_files_and_links_are_left_out(tmp_path):
 GOOD = "<think>1+1=2</think>\n<answer>2</answer>"
 
 
-@pytest.mark.parametrize(
-    ("completion", "right", "advantage", "found"),
-    [
-        (GOOD, 1.0, 0.7, []),
-        (GOOD, 0.0, -0.7, []),
-        (GOOD, 0.0, 0.7, ["wrong, and above its group's mean"]),
-        (GOOD, None, 0.7, []),
-        ("<think></think><answer>2</answer>", 1.0, 0.7, ["an empty thought"]),
-        ("\n</think>\n<answer>2</answer>", 1.0, 0.7, ["an empty thought"]),
-        (GOOD + " so 3", 1.0, 0.7, ["text after the answer"]),
-        (GOOD + GOOD, 1.0, 0.7, ["several answers", "text after the answer"]),
-        ("no form at all", 0.0, -0.7, []),
-        (GOOD + "\n \n", 1.0, 0.7, []),
-    ],
-)
-def test_what_gives_reason_to_read_a_completion(completion, right, advantage, found):
-    assert flags(completion, right, advantage) == found
+@cases(__file__, "flags")
+def test_what_gives_reason_to_read_a_completion(completion, right, advantage, reasons):
+    assert flags(completion.replace("{good}", GOOD), right, advantage) == reasons

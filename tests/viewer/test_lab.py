@@ -19,6 +19,7 @@ from schema.recipe import load_recipe
 from stages.memory import with_critic
 from tests.bench.sizes import FILE, SHAPES, held, table
 from tests.support import ROOT
+from tests.tables import cases
 from tests.viewer import bandit
 from training.memory import estimate
 
@@ -175,14 +176,7 @@ def test_the_kl_term_has_the_value_of_one_kl_and_the_gradient_of_the_other():
     assert gradient == pytest.approx(np.exp(now) - np.exp(reference))
 
 
-@pytest.mark.parametrize(
-    ("landscape", "rewards"),
-    [
-        ("one peak", {2: 1.0, 3: 0.8, 6: 0.2, 7: 0.0, 9: 0.0}),
-        ("two peaks", {0: 0.175, 3: 0.7, 4: 0.525, 7: 0.0, 8: 1.0, 9: 0.0}),
-        ("linear", {0: 0.0, 3: 1 / 3, 9: 1.0}),
-    ],
-)
+@cases(__file__, "landscapes", ("linear", {0: 0.0, 3: 1 / 3, 9: 1.0}))
 def test_landscapes(landscape, rewards):
     made = bandit.rewards_of(landscape, 2)
     assert {place: made[place] for place in rewards} == pytest.approx(rewards)
