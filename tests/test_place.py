@@ -10,7 +10,7 @@ import pytest
 from tests import place, stage_process
 from tests.place import SeenOutside
 from tests.support import ROOT, tracked
-from tests.waits import capture
+from tests.waits import run_command
 
 OUTPUTS = place.SOURCE / "outputs"
 REPORT = """
@@ -75,7 +75,7 @@ def test_a_home_with_the_temporary_folder_in_it_is_a_home(below, tmp_path):
     (tmp_path / below).mkdir(exist_ok=True)
     strange = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path / below), "PATH": os.environ["PATH"]}
     command = [sys.executable, "-c", f"{REPORT}open(os.path.abspath('here'), 'w')"]
-    done = capture(command, cwd=place.SOURCE, env=strange)
+    done = run_command(command, cwd=place.SOURCE, env=strange, capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert not Path(json.loads(done.stdout)["environment"]["PLACE"]).exists()
 
@@ -90,7 +90,7 @@ def test_a_planted_reader_in_a_stage_is_caught(tmp_path):
 def test_a_planted_reader_in_a_new_python_finds_nothing(tmp_path):
     """It stands in the copy of the checkout, and its home is the session's."""
     program = "import pathlib; print(pathlib.Path('outputs').resolve(), pathlib.Path.home())"
-    done = capture([sys.executable, "-c", program])
+    done = run_command([sys.executable, "-c", program], capture_output=True, text=True)
     outputs, home = map(Path, done.stdout.split())
     assert outputs.parent == ROOT != place.SOURCE
     assert home.parent == ROOT.parent and home != place.REAL_HOME
@@ -110,7 +110,9 @@ def test_nothing_of_the_machine_comes_through(tmp_path):
     blocks += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     python = [sys.executable, "-c", blocks, "-c", REPORT]
     command = ["sh", "-c", 'umask 077; trap "" HUP; exec "$@"', "sh", *python]
-    done = capture(command, cwd=place.SOURCE, env=strange, check=True)
+    done = run_command(
+        command, cwd=place.SOURCE, env=strange, capture_output=True, text=True, check=True
+    )
     report = json.loads(done.stdout)
     environment = report["environment"]
     assert not environment.keys() & {*names.split(), "MATH_DATA_DIR", "LC_ALL"}

@@ -11,6 +11,8 @@ import socket
 import subprocess
 import sys
 import urllib.parse
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,20 @@ from tests.tables import cases
 from tests.viewer.browser import served
 from tests.waits import run_command, start_command
 from viewer import page
+
+
+@contextmanager
+def started(*runs: Path):
+    """(process, port) of `make view`."""
+    command = [sys.executable, "-m", "stages.view", *map(str, runs), "--port", "0"]
+    with start_command(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            line = process.stdout.readline()
+            yield process, int(re.search(r"http://127\.0\.0\.1:(\d+)", line)[1])
+        finally:
+            process.kill()
 
 
 def ask(port: int, path: str, method: str = "GET", header: tuple[str, str] = ("Accept", "*/*")):
@@ -101,16 +117,13 @@ def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
 
 
 def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
-    command = [sys.executable, "-m", "stages.view", str(made_runs.run(tmp_path)), "--port", "0"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    process = start_command(command, cwd=ROOT, **pipes)
-    port = int(re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())[1])
-    socket.create_connection(("127.0.0.1", port), timeout=20).close()
-    with pytest.raises(ConnectionRefusedError):  # at another address of this machine
-        socket.create_connection(("127.0.0.2", port), timeout=20)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
-    assert process.stdout.read() == "view: stopped\n"
+    with started(made_runs.run(tmp_path)) as (process, port):
+        socket.create_connection(("127.0.0.1", port), timeout=20).close()
+        with pytest.raises(ConnectionRefusedError):  # at another address of this machine
+            socket.create_connection(("127.0.0.2", port), timeout=20)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stdout.read() == "view: stopped\n"
 
 
 def test_ctrl_c_while_its_loop_is_made_is_no_stack_trace(tmp_path):
