@@ -7,9 +7,6 @@
 2. Processor time of a verdict on test problems, beside plain math-verify without its time limits:
    long completions, all distinct, one side after the other. Ours has its workers' time in it.
 3. The slowest of a hostile set, in the main thread and in another one.
-
-`--step` measures instead the processor time that the rewards of a recipe for a GPU take of a
-training step: 64 completions of 512 tokens.
 """
 
 import argparse
@@ -26,18 +23,15 @@ from collections.abc import Callable
 from functools import partial
 
 import psutil
-from latex2sympy2_extended import NormalizationConfig
-from math_verify import LatexExtractionConfig, parse, verify
+from math_verify import parse, verify
 from trl.rewards import accuracy_reward
 
 from data.problems import load
 from rewards.verifier import CONTRACT, LENIENT, judge, judge_all
 from rewards.verifier.gold import gold_answer
 from rewards.verifier.pool import POOL
-from schema.recipe import load_recipe
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.rewards.verifier.judged_rows import Row, judged_rows
-from training.scoring import Scores, guarded_rewards
 
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 
@@ -47,32 +41,10 @@ def ours(responses, golds, questions, reading=CONTRACT):
     return [verdict.right for verdict in verdicts]
 
 
-def trl_raw(responses, golds, questions):
-    return accuracy_reward([[{"role": "assistant", "content": r}] for r in responses], list(golds))
-
-
-def trl_wrapped(responses, golds, questions):
-    return trl_raw(responses, [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds], questions)
-
-
-# As open-r1's accuracy reward configures math-verify: LaTeX only, the box first, the first match of
-# gold and answer.
-_LATEX_ONLY = [
-    LatexExtractionConfig(
-        normalization_config=NormalizationConfig(units=True),
-        boxed_match_priority=0,
-        try_extract_without_anchor=False,
-    )
-]
-
-
-def open_r1(responses, golds, questions):
-    verdicts = []
-    for response, gold in zip(responses, golds, strict=True):
-        expected = parse(gold, extraction_mode="first_match")
-        answer = parse(response, extraction_config=_LATEX_ONLY, extraction_mode="first_match")
-        verdicts.append(verify(expected, answer) if expected else None)
-    return verdicts
+def trl(responses, golds, questions):
+    completions_of_trl = [[{"role": "assistant", "content": text}] for text in responses]
+    boxed = [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds]
+    return accuracy_reward(completions_of_trl, boxed)
 
 
 def math_verify(responses, golds, questions, seconds=None):
@@ -90,9 +62,7 @@ JUDGES: dict[str, Judge] = {
     "by the contract": ours,
     "read leniently": partial(ours, reading=LENIENT),
     "math-verify": partial(math_verify, seconds=5),
-    "trl, gold as it is": trl_raw,
-    "trl, gold in a box": trl_wrapped,
-    "as open-r1": open_r1,
+    "trl, gold in a box": trl,
 }
 
 
@@ -140,11 +110,8 @@ def throughput(n: int, repeats: int):
 
 def _both(rows: list[dict], seed: int) -> list[tuple[float, int]]:
     """Processor seconds and the count of right answers: ours, and math-verify's."""
-    given = (
-        completions(rows, seed),
-        [row["solution"] for row in rows],
-        [row["problem"] for row in rows],
-    )
+    golds, questions = ([row[key] for row in rows] for key in ("solution", "problem"))
+    given = (completions(rows, seed), golds, questions)
     made = []
     for judged in (ours, math_verify):
         began = _processor_time()
@@ -160,73 +127,19 @@ def _processor_time() -> float:
     return own + sum(each.user + each.system for each in workers)
 
 
-def completions(rows: list[dict], seed: int, longest: int | None = None) -> list[str]:
+def completions(rows: list[dict], seed: int) -> list[str]:
     """A long thought each, from other rows' worked solutions, and the row's gold, spelled
-    otherwise, or for half of them another's. `longest`: characters of the thought."""
+    otherwise, or for half of them another's."""
     rng = random.Random(seed)
     made = []
     for i, row in enumerate(rows):
         others = rng.sample(rows, 4)
-        thought = " ".join(other["reasoning"].replace("\\boxed", "") for other in others)[:longest]
+        thought = " ".join(other["reasoning"].replace("\\boxed", "") for other in others)
         gold = gold_answer(row["solution"] if i % 2 else others[0]["solution"])
-        gold = (
-            re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", gold)
-            .replace(r"\frac", r"\dfrac")
-            .replace(",", ", ")
-        )
+        gold = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", gold)
+        gold = gold.replace(r"\frac", r"\dfrac").replace(",", ", ")
         made.append(f"<think>Attempt {seed}.{i}: {thought}</think>\n<answer>${gold}$</answer>")
     return made
-
-
-def a_step(repeats: int):
-    """Eight problems a step with eight completions each, in groups, as trl calls the rewards:
-    guarded and counted."""
-    recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
-    rewards = guarded_rewards(recipe)
-    Scores(rewards, ends=set())
-    began = time.perf_counter()
-    judge(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")
-    waited = time.perf_counter() - began
-    print(
-        f"\nthe workers' start, for which the first answer that needs algebra waits: {waited:.2f} s"
-    )
-    print(
-        "\n| data | "
-        + " | ".join(recipe.rewards)
-        + " | all | slowest step |\n| --- |"
-        + " ---: |" * 5
-    )
-    for data in ("gsm8k", "math"):
-        rows = random.Random(0).sample(load(data, "train", {})[0], 8 * repeats)
-        took: list[list[float]] = []
-        for run in range(repeats):
-            batch = [row for row in rows[8 * run : 8 * run + 8] for _ in range(8)]
-            columns = {
-                "completions": [
-                    [{"role": "assistant", "content": text}]
-                    for text in completions(batch, run, 1800)
-                ],
-                "prompts": [[{"role": "user", "content": row["problem"]}] for row in batch],
-                "problem": [row["problem"] for row in batch],
-                "solution": [row["solution"] for row in batch],
-                "think_opened": [False] * len(batch),
-                "completion_ids": [[0]] * len(batch),
-                **dict.fromkeys(("log_metric", "log_extra"), lambda name, value: None),
-            }
-            took.append([_seconds(reward, columns) for reward in rewards])
-        medians = [statistics.median(each) for each in zip(*took, strict=True)]
-        whole = [sum(each) for each in took]
-        shown = [*medians, statistics.median(whole), max(whole)]
-        print(
-            f"| {data} | " + " | ".join(f"{1000 * each:.0f} ms" for each in shown) + " |",
-            flush=True,
-        )
-
-
-def _seconds(reward: Callable, columns: dict) -> float:
-    began = _processor_time()
-    reward(**columns)
-    return _processor_time() - began
 
 
 def hostile():
@@ -249,9 +162,8 @@ def hostile():
     workers = [worker.process.pid for worker in POOL.workers]
     POOL.close()
     time.sleep(1)
-    left = subprocess.run(
-        ["ps", "-o", "pid=,stat=", *map(str, workers)], capture_output=True, text=True, check=False
-    )
+    command = ["ps", "-o", "pid=,stat=", *map(str, workers)]
+    left = subprocess.run(command, capture_output=True, text=True, check=False)
     alive = [line for line in left.stdout.splitlines() if "Z" not in line]
     print(
         f"\nhostile set: {len(responses)} completions; slowest {in_main:.2f} s in the main thread,"
@@ -260,11 +172,8 @@ def hostile():
     print(f"another; this process alive, {len(alive)} workers left behind")
 
 
-def main(completions_: int, repeats: int, step: bool, speed: bool):
+def main(completions_: int, repeats: int, speed: bool):
     print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores")
-    if step:
-        a_step(repeats)
-        return
     if not speed:
         on_the_table(judged_rows("cases.tsv"))
         on_the_table(judged_rows("blind.tsv"))
@@ -281,6 +190,5 @@ if __name__ == "__main__":
     )
     parser.add_argument("--completions", type=int, default=200, dest="completions_")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--step", action="store_true")
     parser.add_argument("--speed", action="store_true", help="only 2")
     main(**vars(parser.parse_args()))
