@@ -17,8 +17,10 @@ import psutil
 import pytest
 
 from rewards.verifier import hosts
+from tests.made_runs import chat
 from tests.support import ROOT
-from tests.waits import run_command, start_command
+from tests.tables import rows
+from tests.waits import capture, run_command, start_command
 
 VERIFIER = ROOT / "rewards/verifier"
 NEEDS = ("math-verify", "sympy")
@@ -48,12 +50,7 @@ def wheel(tmp_path_factory) -> Path:
     alone = shutil.copytree(VERIFIER, folder.with_name("alone"), ignore=builds)
     for step, where in (("build_sdist", alone), ("build_wheel", None)):
         where = where or next(folder.glob("*/"))
-        run_command(
-            [sys.executable, "-c", BUILD.format(step), folder],
-            cwd=where,
-            check=True,
-            capture_output=True,
-        )
+        capture([sys.executable, "-c", BUILD.format(step), folder], cwd=where, check=True)
         for archive in folder.glob("*.tar.gz"):
             shutil.unpack_archive(archive, folder, filter="data")
     return next(folder.glob("*.whl"))
@@ -70,9 +67,7 @@ def installed(wheel, tmp_path_factory) -> Path:
     for name in wanted:
         found = distribution(name)
         wanted += [re.match(r"[\w-]+", each)[0] for each in found.requires or [] if ";" not in each]
-        for top in {
-            file.parts[0] for file in found.files if file.parts[0] not in ("..", "__pycache__")
-        }:
+        for top in {file.parts[0] for file in found.files} - {"..", "__pycache__"}:
             if not (needs / top).exists():
                 (needs / top).symlink_to(found.locate_file(top))
     python = folder / "env/bin/python"
@@ -80,7 +75,7 @@ def installed(wheel, tmp_path_factory) -> Path:
     (packages / "needs.pth").write_text(str(needs))
     pip = [sys.executable, "-m", "pip", "--python", python]
     run_command([*pip, "install", "-q", "--no-index", "--no-deps", wheel], check=True)
-    checked = run_command([*pip, "check"], capture_output=True, text=True)
+    checked = capture([*pip, "check"])
     assert checked.returncode == 0, checked.stdout
     return python.parent
 
@@ -100,55 +95,28 @@ def test_the_wheel_is_typed_licensed_and_asks_for_two_packages(wheel):
 
 
 def test_it_is_imported_alone_and_at_once(installed, tmp_path):
-    done = run_command(
-        [installed / "python", "-c", ALONE], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = capture([installed / "python", "-c", ALONE], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.5
 
 
 def test_a_recipe_and_its_data_are_read_without_it():
-    done = run_command([sys.executable, "-c", RECIPE], cwd=ROOT, capture_output=True, text=True)
+    done = capture([sys.executable, "-c", RECIPE], cwd=ROOT)
     assert done.stdout == "[]\n", done.stderr
 
 
-LINES = {
-    '{"answer": "It is \\\\boxed{0.5}", "gold": "1/2", "id": 7}': {
-        "id": 7,
-        "right": True,
-        "answer": "0.5",
-    },
-    '{"answer": "#### 6", "gold": 5.0}': {"right": False, "answer": "6"},
-    '{"answer": "#### 6/8", "gold": "3/4", "question": "Simplify 6/8"}': {"right": False},
-    '{"answer": "#### 5", "gold": null}': {"right": None},
-    '{"answer": "#### (8-5)*3", "check": '
-    '"{\\"countdown\\": {\\"numbers\\": [3, 5, 8], \\"target\\": 9}}"}': {"right": True},
-    '{"answer": "5", "gold"': "not JSON",
-    "": "not JSON",
-    "\udcff": "not JSON",
-    "[" * 100_000: "not JSON",
-    "[5]": "not an object",
-    '{"gold": "5"}': "no `answer`",
-    '{"answer": "5"}': "no `gold`",
-    '{"answer": "5", "gold": ["5"]}': "`gold` is not text",
-    '{"answer": null, "gold": "5"}': "`answer` is not text",
-    '{"answer": "5", "check": "{}"}': "not an object with one entry",
-    '{"answer": "5", "check": '
-    '"{\\"python\\": {\\"function\\": \\"f\\", \\"cases\\": [[[1], 1]]}}"}': ("--run-programs"),
-    f'{{"answer": "{"5" * (4 << 20)}", "gold": "5"}}': "longer than",
-    '{"answer": "\\ud800", "gold": "5"}': {"right": False},
-    '{"answer": "#### 5", "gold": "5"}': {"right": True},  # without a line break
-}
+LINES = {"\udcff": "not JSON", "[" * 100_000: "not JSON"}
+LINES |= {f'{{"answer": "{"5" * (4 << 20)}", "gold": "5"}}': "longer than"}
+for row in rows(__file__, "lines"):
+    LINES[row["line"]] = row.get("error") or row["reply"]
 
 
 def test_the_command_judges_each_line_in_order_and_counts_those_that_it_cannot(installed):
     text = "\n".join(LINES).encode(errors="surrogateescape")
     done = run_command([installed / "grpo-verifier"], input=text, capture_output=True)
     assert done.returncode == 1, done.stderr
-    for number, (said, reply) in enumerate(
-        zip(LINES.values(), done.stdout.splitlines(), strict=True), 1
-    ):
-        reply = json.loads(reply)
+    replies = map(json.loads, done.stdout.splitlines())
+    for number, (said, reply) in enumerate(zip(LINES.values(), replies, strict=True), 1):
         if isinstance(said, str):
             assert reply["line"] == number and said in reply["error"]
         else:
@@ -156,22 +124,15 @@ def test_the_command_judges_each_line_in_order_and_counts_those_that_it_cannot(i
 
 
 def test_the_command_answers_as_lines_come_and_survives_kills(installed):
-    with start_command(
-        [installed / "grpo-verifier"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as command:
-        for n in range(3):
-            # Another gold each time, so that none is remembered.
-            row = {key: text.replace("3", str((3, 5, 7)[n])) for key, text in ALGEBRA.items()} | {
-                "n": n
-            }
-            command.stdin.write(json.dumps(row).encode() + b"\n")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with start_command([installed / "grpo-verifier"], **pipes) as command:
+        for number in ("3", "5", "7"):  # another gold each time, so that none is remembered
+            row = {key: text.replace("3", number) for key, text in ALGEBRA.items()}
+            command.stdin.write(json.dumps(row | {"n": number}).encode() + b"\n")
             command.stdin.flush()
             reply = json.loads(command.stdout.readline())
-            assert (reply["n"], reply["right"], reply["reason"]) == (
-                n,
-                True,
-                "equal, as expressions",
-            )
+            assert (reply["n"], reply["right"]) == (number, True)
+            assert reply["reason"] == "equal, as expressions"
             for worker in psutil.Process(command.pid).children():
                 worker.kill()
         command.stdin.close()
@@ -181,19 +142,15 @@ def test_the_command_answers_as_lines_come_and_survives_kills(installed):
 def test_a_reader_that_has_enough_ends_the_command_quietly(installed):
     line = json.dumps({"answer": "#### 5", "gold": "5"})
     shell = f"yes '{line}' | {installed}/grpo-verifier | head -n 1"
-    done = run_command(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
+    done = capture(["bash", "-c", shell], timeout=60)
     assert json.loads(done.stdout)["right"] is True and done.stderr == ""
-
-
-def message(role: str, text: str) -> list[dict]:
-    return [{"role": role, "content": text}]
 
 
 @pytest.mark.parametrize("answer, expected", [(r"\boxed{3/4}", 1.0), ("6/8", 0.0), ("", 0.0)])
 def test_the_functions_for_other_libraries(answer, expected):
     """`6/8` is wrong only because it copies the question."""
     gold, asked = "3/4", "Simplify 6/8"
-    prompt, completion = message("user", asked), message("assistant", answer)
+    prompt, completion = [chat("user", asked)], [chat("assistant", answer)]
     task = SimpleNamespace(answer=gold, prompt_text=asked)
     given = [
         hosts.correct_answer([completion], [gold], [prompt])[0],
@@ -206,8 +163,5 @@ def test_the_functions_for_other_libraries(answer, expected):
 
 
 def test_a_question_is_not_needed():
-    assert (
-        hosts.compute_score("", r"\boxed{6/8}", "3/4")
-        == asyncio.run(hosts.rubric_function(r"\boxed{6/8}", "3/4"))
-        == 1.0
-    )
+    assert hosts.compute_score("", r"\boxed{6/8}", "3/4") == 1.0
+    assert asyncio.run(hosts.rubric_function(r"\boxed{6/8}", "3/4")) == 1.0
