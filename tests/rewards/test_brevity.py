@@ -1,8 +1,4 @@
-import pytest
-
-from console.faults import RecipeError
 from rewards import brevity, correct_answer
-from schema.recipe import load_recipe
 from tests.tables import cases
 
 RIGHT, WRONG = "<think>2+3=5</think><answer>5</answer>", "<think>2+3=6</think><answer>6</answer>"
@@ -30,19 +26,9 @@ def test_it_agrees_with_correct_answer_and_logs_nothing_itself():
     assert correct_answer([RIGHT, WRONG], **columns) == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("options", ["{weight: 0.25}", "{longest: 0}", "{longest: -4}"])
-def test_a_recipe_names_its_longest(options):
-    with pytest.raises(
-        RecipeError, match=r"rewards.brevity.longest: expected a whole number from 1"
-    ):
-        load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards.brevity={options}"])
-
-
 def test_no_column_of_the_data_is_an_argument_of_correct_answer():
     """Else the data could allow itself to run programs."""
-    given = {"completion_ids": [[]], "solution": ["5"], "longest": 64}
-    assert (
-        brevity([r"\boxed{5}"], **given)
-        == brevity([r"\boxed{5}"], **given, strict=[True], run_programs=[True])
-        == [1.0]
-    )
+    columns = {"completion_ids": [[]], "solution": ["5"], "longest": 64}
+    allowed = {"strict": [True], "run_programs": [True]}
+    assert brevity([r"\boxed{5}"], **columns) == [1.0]
+    assert brevity([r"\boxed{5}"], **columns, **allowed) == [1.0]

@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from rewards import correct_answer
+from tests.made_runs import chat
 from tests.support import ROOT
 from tests.tables import cases
-from tests.waits import run_command
+from tests.waits import capture
 
 GSM8K = "She sells 16 - 3 - 4 = <<16-3-4=9>>9 eggs.\nShe makes 9 * 2 = $<<9*2=18>>18.\n#### 18"
 
@@ -16,37 +17,17 @@ MATH = r"The sum is $\frac{1}{4}+\frac{1}{2}=\boxed{\frac{3}{4}}$."
 
 
 def test_one_score_a_completion_whatever_form_the_gold_has():
-    completions = [
-        r"\boxed{18}",
-        "<think>…</think><answer>0.75</answer>",
-        r"\boxed{7}",
-        r"\boxed{7}",
-        "no idea",
-    ]
-    scores = correct_answer(completions, [GSM8K, MATH, r"\boxed{7}", "", "7"])
-    assert scores == [1.0, 1.0, 1.0, None, 0.0]
-
-
-def test_conversational_completions():
-    completions = [
-        [{"role": "assistant", "content": r"\boxed{18}"}],
-        [{"role": "assistant", "content": None}],
-    ]
-    assert correct_answer(completions, [GSM8K, GSM8K]) == [1.0, 0.0]
+    completions = [r"\boxed{18}", "<think>…</think><answer>0.75</answer>"]
+    completions += [r"\boxed{7}", r"\boxed{7}", "no idea"]
+    paid = correct_answer(completions, [GSM8K, MATH, r"\boxed{7}", "", "7"])
+    assert paid == [1.0, 1.0, 1.0, None, 0.0]
 
 
 def test_what_a_tool_returns_is_not_the_models_answer():
-    called = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"function": {"name": "python"}}],
-    }
+    called = chat("assistant", None) | {"tool_calls": [{"function": {"name": "python"}}]}
     returned = {"role": "tool", "name": "python", "content": r"\boxed{18}"}
-    own = {"role": "assistant", "content": r"So it is \boxed{18}."}
-    assert correct_answer([[called, returned], [called, returned, own]], [GSM8K, GSM8K]) == [
-        0.0,
-        1.0,
-    ]
+    turns = [called, returned, chat("assistant", r"So it is \boxed{18}.")]
+    assert correct_answer([turns[:2], turns], [GSM8K, GSM8K]) == [0.0, 1.0]
 
 
 def test_a_question_made_of_parts_is_not_read():
@@ -56,21 +37,17 @@ def test_a_question_made_of_parts_is_not_read():
 
 def test_everything_that_trl_passes():
     logged = {}
-    prompt = [{"role": "system", "content": "Reason."}]
-    prompt += [{"role": "user", "content": "What is 17+25?"}]
+    texts = [r"\boxed{42}", r"\boxed{17+25}", None]
+    columns = {"solution": ["42"] * 3, "level": ["1"] * 3, "completion_ids": [[1, 2], [3], []]}
     scores = correct_answer(
-        prompts=[prompt] * 2,
-        completions=[
-            [{"role": "assistant", "content": rf"\boxed{{{x}}}"}] for x in ("42", "17+25")
-        ],
-        completion_ids=[[1, 2], [3]],
-        solution=["42", "42"],
-        level=["1", "1"],
+        prompts=[[chat("system", "Reason."), chat("user", "What is 17+25?")]] * 3,
+        completions=[[chat("assistant", text)] for text in texts],
         trainer_state=object(),
         log_extra=lambda column, values: None,
         log_metric=lambda name, value: logged.update({name: value}),
+        **columns,
     )
-    assert scores == [1.0, 0.0]
+    assert scores == [1.0, 0.0, 0.0]
     assert logged == {"verifier/timeouts": 0.0}
 
 
@@ -90,11 +67,8 @@ def test_the_question_comes_from_the_problem_column_or_the_prompt(prompts, colum
 
 
 def test_the_last_user_message_is_the_question():
-    prompt = [
-        {"role": "user", "content": "Simplify 6/8."},
-        {"role": "assistant", "content": "3/4"},
-        {"role": "user", "content": "And what is three quarters as any fraction?"},
-    ]
+    prompt = [chat("user", "Simplify 6/8."), chat("assistant", "3/4")]
+    prompt.append(chat("user", "And what is three quarters as any fraction?"))
     assert correct_answer([r"\boxed{6/8}"], ["3/4"], [prompt]) == [1.0]
 
 
@@ -110,14 +84,9 @@ def test_a_batch_with_one_length_too_few_is_an_error():
 
 
 def test_a_first_verdict_on_a_number_loads_nothing_heavy():
-    heavy = ["sympy", "torch", "transformers", "trl", "math_verify"]
-    heavy += ["py3langid", "datasets", "httpx", "numpy"]
-    code = (
-        "import sys; from rewards.verifier import judge; assert judge('<answer>0.5</answer>',"
-        " '1/2').right; "
-    )
-    code += f"print([m for m in {heavy} if m in sys.modules])"
-    done = run_command(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    heavy = "datasets httpx math_verify numpy py3langid sympy torch transformers trl"
+    code = "import sys; from rewards.verifier import judge\n"
+    code += "assert judge('<answer>0.5</answer>', '1/2').right\n"
+    code += f"print([module for module in {heavy!r}.split() if module in sys.modules])"
+    done = capture([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert done.stdout == "[]\n"

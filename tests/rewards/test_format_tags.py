@@ -3,6 +3,7 @@ import itertools
 import pytest
 
 from rewards import format_tags, tag_count
+from tests.made_runs import chat
 from tests.support import far_below_quadratic
 
 # (completion, format_tags, tag_count)
@@ -35,28 +36,17 @@ def test_each_row_has_its_own_prompt():
 
 
 def test_signature_of_the_trainer():
-    messages = [[{"role": "assistant", "content": "<think>a</think><answer>4</answer>"}]]
-    columns = {
-        "prompts": ["2+2?"],
-        "completion_ids": [[1]],
-        "trainer_state": None,
-        "log_metric": print,
-        "solution": ["4"],
-    }
-    assert (
-        format_tags(completions=messages, **columns)
-        == tag_count(completions=messages, **columns)
-        == [1.0]
-    )
+    columns = {"completions": [[chat("assistant", "<think>a</think><answer>4</answer>")]]}
+    columns |= {"prompts": ["2+2?"], "completion_ids": [[1]], "solution": ["4"]}
+    columns |= {"trainer_state": None, "log_metric": print}
+    assert format_tags(**columns) == [1.0]
+    assert tag_count(**columns) == [1.0]
     assert format_tags([]) == tag_count([]) == []
 
 
 def test_what_a_tool_said_is_not_the_models_text():
-    turns = [
-        {"role": "assistant", "content": "<think>a"},
-        {"role": "tool", "content": "</think>"},
-        {"role": "assistant", "content": "</think><answer>4</answer>"},
-    ]
+    turns = [chat("assistant", "<think>a"), chat("tool", "</think>")]
+    turns.append(chat("assistant", "</think><answer>4</answer>"))
     assert format_tags([turns]) == [1.0]
 
 

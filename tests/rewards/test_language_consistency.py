@@ -2,6 +2,7 @@ import pytest
 
 from rewards import language_consistency
 from rewards.language_consistency import LATIN_LANGUAGES, language_of
+from tests.made_runs import chat
 from tests.support import far_below_quadratic
 from tests.tables import cases, rows
 
@@ -27,18 +28,11 @@ def test_the_prompt_names_the_language(asked):
     other = "en" if asked != "en" else "zh"
     for prompt in (
         QUESTION[asked],
-        [{"role": "system", "content": "Reason step by step."}, _user(QUESTION[asked])],
+        [chat("system", "Reason step by step."), chat("user", QUESTION[asked])],
     ):
         shares = language_consistency([REASONING[asked], REASONING[other]], prompts=[prompt] * 2)
         assert shares[0] == 1.0
         assert shares[1] <= 0.05
-
-
-def _user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-# (text, target, least, most)
 
 
 @cases(
@@ -65,17 +59,12 @@ def test_what_does_not_count(text, language):
 
 def test_what_the_prompt_quotes_does_not_count():
     text = "我们每天读 twelve 页 book，一共读 pages，最后得到 answer。"
-    assert language_consistency(
-        [text], prompts=["一本 book 有多少 pages？twelve 页。answer 是什么？"]
-    ) == [1.0]
+    quoted = "一本 book 有多少 pages？twelve 页。answer 是什么？"
+    assert language_consistency([text], prompts=[quoted]) == [1.0]
     assert language_consistency([text], prompts=["一本书有多少页？"])[0] < 0.8
     # A prompt in the language to keep away from excuses nothing.
-    assert (
-        language_consistency(
-            [text], prompts=["How many pages are in the book? Answer twelve."], language=["zh"]
-        )[0]
-        < 0.8
-    )
+    english = "How many pages are in the book? Answer twelve."
+    assert language_consistency([text], prompts=[english], language=["zh"])[0] < 0.8
 
 
 def test_a_row_language_wins_over_the_prompt():
@@ -87,21 +76,15 @@ def test_a_prompt_of_bare_maths():
     text = REASONING["en"]
     assert language_consistency([text], prompts=["12 + 34 ="]) == [None]
     assert language_consistency([text]) == [None]
-    system = {"role": "system", "content": "Think step by step, and then give the answer."}
-    assert language_consistency([text], prompts=[[system, _user("12 + 34 =")]]) == [1.0]
+    system = chat("system", "Think step by step, and then give the answer.")
+    assert language_consistency([text], prompts=[[system, chat("user", "12 + 34 =")]]) == [1.0]
     assert language_consistency([text], prompts=["Evaluate $12 + 34$."]) == [1.0]
 
 
 def test_the_last_question_counts():
-    prompt = [
-        _user(QUESTION["zh"]),
-        {"role": "assistant", "content": "七十二"},
-        _user(QUESTION["de"]),
-    ]
-    assert language_consistency([REASONING["de"], REASONING["zh"]], prompts=[prompt] * 2) == [
-        1.0,
-        0.0,
-    ]
+    prompt = [chat("user", QUESTION["zh"]), chat("assistant", "七十二")]
+    texts, prompts = [REASONING["de"], REASONING["zh"]], [[*prompt, chat("user", QUESTION["de"])]]
+    assert language_consistency(texts, prompts=prompts * 2) == [1.0, 0.0]
 
 
 @cases(__file__, "a_language_without_a_list_is_found_and_told_from_the_others")
@@ -119,44 +102,18 @@ def test_an_unknown_language_is_an_error():
 
 
 def test_signature_of_the_trainer():
-    columns = {
-        "completion_ids": [[1]],
-        "trainer_state": None,
-        "log_metric": print,
-        "solution": ["72"],
-    }
-    completion = [{"role": "assistant", "content": REASONING["en"]}]
-    assert language_consistency(
-        completions=[completion], prompts=[[_user("How many are there?")]], **columns
-    ) == [1.0]
+    columns = {"completions": [[chat("assistant", REASONING["en"])]], "completion_ids": [[1]]}
+    columns |= {"prompts": [[chat("user", "How many are there?")]], "solution": ["72"]}
+    columns |= {"trainer_state": None, "log_metric": print}
+    assert language_consistency(**columns) == [1.0]
     assert language_consistency([], prompts=[]) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        REASONING["en"] * 400,
-        "a" * 100_000,
-        "word " * 20_000,
-        "字" * 100_000,
-        "a1" * 50_000,
-        "$" * 100_000,
-        "$a " * 33_000,
-        "\\[" * 50_000,
-        "\\(a" * 33_000,
-        "`" * 100_000,
-        "```a`" * 20_000,
-        "\\begin{a}" * 11_000,
-        "\\text{" * 16_000,
-        "\\a" + " " * 100_000,
-        "[asy]" * 20_000,
-        "<" * 100_000,
-        "." * 100_000,
-        "Ab " * 33_000,
-        "é" * 100_000,
-        "http://" * 14_000,
-    ],
-)
+[REPEATED] = rows(__file__, "repeated")
+LONG = [piece * (100_000 // len(piece)) for piece in REPEATED["pieces"]]
+
+
+@pytest.mark.parametrize("text", [*LONG, REASONING["en"] * 400, "\\a" + " " * 100_000])
 def test_long_texts_take_linear_time(text):
     share("Load the detector with eight plain words of no list", "en")
     with far_below_quadratic():
