@@ -14,91 +14,23 @@ from evaluation.answers import judged
 from rewards import correct_answer
 from rewards.verifier import CONTRACT, LENIENT, STRICT, gold, judge
 from rewards.verifier.checks import CHECKS
+from tests.tables import cases
 
 NEEDED = {"numbers": [3, 3, 8, 8], "target": 24}
 CHECK = json.dumps({"countdown": NEEDED})
 
-ANSWERS = [
-    ("8/(3-8/3)", True),
-    (" 8 / ( 3 - 8 / 3 ) ", True),
-    ("((8)/((3)-((8)/(3))))", True),
-    ("8/(3-8/3) = 24", True),
-    ("8/(3-8/3)=24", True),
-    ("8 ÷ (3 − 8 ÷ 3)", True),
-    (r"8 \div (3 - 8 \div 3)", True),
-    (r"$8/\left(3-\frac{8}{3}\right)$", True),
-    (r"\frac{8}{3-\frac{8}{3}}", True),
-    (r"\dfrac{8}{3-\tfrac{8}{3}} = 24", True),
-    (r"\boxed{8/(3-8/3)}", True),
-    (r"\boxed{8/(3-8/3) = 24}", True),
-    (r"\(8/(3-8/3)\)", True),
-    ("The answer is 8/(3-8/3).", True),
-    ("**8/(3-8/3)**", True),
-    ("-8/(8/3-3)", True),
-    ("8/-(8/3-3)", True),
-    ("8/(3-8/3) or 8/(3-8/3)", False),
-    (r"\boxed{8/(3-8/3)} \boxed{8/(3-8/3)}", True),
-    (r"\boxed{8/(3-8/3)} \boxed{8*3}", False),
-    ("24", False),
-    ("24 = 24", False),
-    ("24 = 8/(3-8/3)", False),
-    ("8*3", False),  # numbers left out
-    ("8*3*8/8", False),
-    ("8*3 + 3 - 3", False),  # one twice, another not at all
-    ("8/(3-8/3) + 8 - 8", False),
-    ("8/(3-8/3) * 1", False),
-    ("8+8+3+3", False),
-    ("8+8+3+3 = 24", False),
-    ("8/(3-8/3) = 25", False),
-    ("8/(3-8/3) = 24 = 24", False),
-    ("8/(3-8/3) = 24.0", False),
-    ("8/(3-8/3) = 2*12", False),
-    ("8/(3-8/3) =", False),
-    ("= 24", False),
-    ("33-8/8", False),  # concatenation
-    ("8/(3-8/3", False),
-    ("8/3-8/3)", False),
-    ("8/((3-3)*8)", False),  # division by zero
-    ("8.0/(3-8/3)", False),
-    ("8/(3-8/3)**1", False),
-    ("8//(3-8//3)", False),
-    ("8%3+8+3", False),
-    ("+8/(3-8/3)", False),
-    ("8^1/(3-8/3)", False),
-    ("0x18", False),
-    ("2_4", False),
-    ("8/(3-8/03)", False),
-    ("8e0/(3-8/3)", False),
-    ("8j/(3-8/3)", False),
-    ("(8)(3)+8-8", False),
-    ("8/(3-8/3) # 24", False),
-    ("8/(3-8/3); 24", False),
-    ("8/(3-8/3), 24", False),
-    ("[8/(3-8/3)]", False),
-    ("(8/(3-8/3),)", False),
-    ("8/(3-8/3) if 1 else 0", False),
-    ("__import__('os').abort()", False),
-    ("eval('24')", False),
-    (r"\frac{8}{3-8/3}{1}", False),
-    (r"\frac{8}{3}{8}{3}", False),
-    (r"3\frac{3}{8}8", False),
-    ("not 8/(3-8/3)", False),
-    ("maybe 8/(3-8/3)", False),
-    ("x = 8/(3-8/3)", False),
-    ("٨/(٣-٨/٣)", False),  # only the digits 0 to 9
-    ("", False),
+
+@cases(
+    __file__,
+    "answers",
     ("(" * 200 + "24" + ")" * 200, False),
     ("(" * 5000 + "24" + ")" * 5000, False),
     ("-" * 490 + "8/(3-8/3)", True),
     ("-" * 5000 + "8/(3-8/3)", False),
-    ("9**9**9**9", False),
     ("9" * 490, False),
-    ("8/(3-8/3)" + " " * 3000, True),  # a run of spaces is one space
+    ("8/(3-8/3)" + " " * 3000, True),
     (r"\frac{" * 60 + "8" + "}{3}" * 60, False),
-]
-
-
-@pytest.mark.parametrize(("answer", "right"), ANSWERS, ids=lambda value: repr(value)[:40])
+)
 def test_an_answer_to_a_countdown(answer, right):
     for strict in (False, True):
         said = judge(
@@ -110,19 +42,7 @@ def test_an_answer_to_a_countdown(answer, right):
         assert said.right is right, said
 
 
-@pytest.mark.parametrize(
-    ("response", "lenient", "contract", "strict"),
-    [
-        ("<think>8/(3-8/3)</think>", False, False, False),
-        ("<think>8/(3-8/3)", False, False, False),
-        (r"It is \boxed{8/(3-8/3)}.", True, True, False),
-        ("8/(3-8/3)", True, False, False),
-        ("<answer>8/(3-8/3)", True, True, False),
-        ("<answer>8/(3-8/3)</answer> <answer>24</answer>", False, False, False),
-        ("<answer>8/(3-8/3)</answer> and so on", True, True, True),
-        ("", False, False, False),
-    ],
-)
+@cases(__file__, "responses")
 def test_the_answer_stands_where_any_answer_does(response, lenient, contract, strict):
     expected = {LENIENT: lenient, CONTRACT: contract, STRICT: strict}
     for reading, right in expected.items():
@@ -199,22 +119,7 @@ def test_random_text_never_raises_and_is_right_only_with_the_numbers():
         assert said.right is False or numbers >= Counter("3388"), text
 
 
-@pytest.mark.parametrize(
-    ("of", "message"),
-    [
-        ("{", "it is not JSON"),
-        ("[" * 100_000, "it is nested too deeply"),
-        ("3", "it is not an object with one entry"),
-        ("{}", "it is not an object with one entry"),
-        ('{"countdwon": {}}', "there is no kind 'countdwon'; there is countdown"),
-        ('{"countdown": []}', "countdown needs an object"),
-        ('{"countdown": {"numbers": [1]}}', "countdown needs `numbers` and `target`"),
-        ('{"countdown": {"numbers": [], "target": 1}}', "1 to 10 `numbers`"),
-        ('{"countdown": {"numbers": [1.5], "target": 1}}', "1 to 10 `numbers`, whole"),
-        ('{"countdown": {"numbers": [true], "target": 1}}', "1 to 10 `numbers`, whole"),
-        ('{"countdown": {"numbers": [1], "target": "1"}}', "a `target` that is whole"),
-    ],
-)
+@cases(__file__, "checks", ("[" * 100_000, "it is nested too deeply"))
 def test_a_check_that_is_none(of, message):
     with pytest.raises(ValueError, match=message):
         gold.read_check(of)
