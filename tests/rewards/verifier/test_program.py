@@ -22,7 +22,8 @@ from rewards import correct_answer
 from rewards.verifier import CONTRACT, STRICT, Verdict, checks, judge
 from rewards.verifier.checks import NotHeld, judge_programs, run_program
 from tests.support import ROOT, far_below_quadratic
-from tests.waits import GUARD, in_time, run_command, start_command, until
+from tests.tables import cases
+from tests.waits import GUARD, capture, in_time, start_command, until
 
 pytestmark = pytest.mark.train  # attacks, each in processes of its own
 
@@ -78,12 +79,8 @@ def world(tmp_path, process):
     kept = tmp_path / "kept"
     kept.write_text("2")
     listener = socket.create_server(("127.0.0.1", 0))
-    names = {
-        "folder": tmp_path,
-        "port": listener.getsockname()[1],
-        "parent": os.getpid(),
-        "name": NAME,
-    }
+    names = {"folder": tmp_path, "port": listener.getsockname()[1]}
+    names |= {"parent": os.getpid(), "name": NAME}
     before = kept.stat().st_mode, _memory()
     strays = [Path("/written"), ROOT / "written", Path("/tmp", NAME), Path("/dev/shm", NAME)]
     strays = [each for each in strays if not each.exists()]  # an earlier failure's stay
@@ -122,26 +119,7 @@ def test_a_right_program_passes(name, world):
     assert _judged(RIGHT[name], world).right is True
 
 
-@pytest.mark.parametrize(
-    ("name", "reason", "timed_out"),
-    [
-        ("endless loop that catches all", "not done in 0.5 s", True),
-        ("every signal blocked", "not done in 0.5 s", True),
-        ("fork bomb", "f(1) raised PermissionError", False),
-        ("socket in C", "f(1) is 0, not 2", False),
-        ("10 GB, mapped", "f(1) is 0, not 2", False),
-        ("frames", "f(1) is 0, not 2", False),
-        ("write a file", "f(1) raised PermissionError", False),
-        ("10 GB", "f(1) raised MemoryError", False),
-        ("endless results", "its results are too long", False),
-        ("segfault", "it ended with SIGSEGV", False),
-        ("_exit", "it ended before its results were in", False),
-        ("exit 0", "did not load: SystemExit", False),
-        ("no Python", "did not load: SyntaxError", False),
-        ("no function", "has no function f: KeyError", False),
-        ("a text", "f(1) is '2', not 2", False),
-    ],
-)
+@cases(__file__, "reasons")
 def test_the_reason_says_what_happened(name, reason, timed_out, world):
     outcome = _judged(WRONG[name], world)
     assert (outcome.reason, outcome.timed_out) == (reason, timed_out)
@@ -150,60 +128,32 @@ def test_the_reason_says_what_happened(name, reason, timed_out, world):
 def test_the_program_is_not_told_what_is_expected():
     """The secret is in no object of its process, and not in the memory that its libc can search."""
     secret = 918_273_645_546
-    source = (
-        "import gc, sys\ndef f(x):\n    frame, seen = sys._getframe(), []\n    while frame:\n      "
-        "  seen.append(repr(frame.f_locals))\n        seen.append(repr(frame.f_globals))\n       "
-        " frame = frame.f_back\n    seen += map(repr, gc.get_objects())\n    part ="
-        " str(918_273_645)\n    return [each for each in seen if part + '546' in each][:1] or 0"
-    )
+    source = """
+import gc, sys
+def f(x):
+    frame, seen = sys._getframe(), []
+    while frame:
+        seen += [repr(frame.f_locals), repr(frame.f_globals)]
+        frame = frame.f_back
+    seen += map(repr, gc.get_objects())
+    part = str(918_273_645)
+    return [text for text in seen if part + "546" in text][:1] or 0
+"""
     assert run_program(source, "f", [[[1], secret]]).reason == f"f(1) is 0, not {secret}"
 
 
-@pytest.mark.parametrize(
-    ("body", "wanted", "right"),
-    [
-        ("[1, 2]", [1, 2], True),
-        ("(1, 2)", [1, 2], True),  # JSON has one kind of list
-        ("[1, 2, 3]", [1, 2], False),
-        ("[1]", [1, 2], False),
-        ("[1, [2, {'a': None}]]", [1, [2, {"a": None}]], True),
-        ("{'a': 1, 'b': 2}", {"a": 1}, False),
-        ("{'a': 1}", {"a": 1, "b": 2}, False),
-        ("{1, 2}", [1, 2], False),
-        ("2.0", 2, True),
-        ("2", 2.0, True),
-        ("2.5", 2.5, True),
-        ("float(2 ** 53)", 2**53 + 1, False),
-        ("True", 1, False),
-        ("1", True, False),
-        ("0", False, False),
-        ("False", False, True),
-        ("[True]", [1], False),
-        ("None", None, True),
-        ("0", None, False),
-        ("''", None, False),
-        ("'é'", "é", True),
-        ("10 ** 400", 10**400, True),
-        ("'x' * 10 ** 6", "x" * 10**6, True),
-        ("float('inf')", None, False),
-        ("(n for n in [1, 2])", [1, 2], False),
-    ],
-)
+@cases(__file__, "results", ("10 ** 400", 10**400, True), ("'x' * 10 ** 6", "x" * 10**6, True))
 def test_results_are_compared_as_json(body, wanted, right):
     assert run_program(f"def f(): return {body}", "f", [[[], wanted]]).right is right
 
 
 def test_every_case_counts_and_no_case_changes_another():
     cases = [[[[1, 2]], 2], [[[1, 2]], 2], [[[]], 0]]
-    assert (
-        run_program("def f(x):\n    n = len(x)\n    x.clear()\n    return n", "f", cases).right
-        is True
-    )
+    clears = "def f(x):\n    n = len(x)\n    x.clear()\n    return n"
+    assert run_program(clears, "f", cases).right is True
     assert run_program("def f(x): return 2", "f", cases).reason == "f([]) is 2, not 0"
-    assert (
-        run_program("def f(x): return len(x) // len(x) * 2", "f", cases).reason
-        == "f([]) raised ZeroDivisionError"
-    )
+    divides = run_program("def f(x): return len(x) // len(x) * 2", "f", cases)
+    assert divides.reason == "f([]) raised ZeroDivisionError"
     kept = "held = []\ndef f(x):\n    held.append(x)\n    return held"
     # as it was when it was returned
     assert run_program(kept, "f", [[[1], [1]], [[2], [1, 2]]]).right is True
@@ -220,39 +170,16 @@ def judge_program(response: str, reading: str = CONTRACT) -> Verdict:
 DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    return 4"
 
 
-@pytest.mark.parametrize(
-    ("response", "lenient", "strict"),
-    [
-        (f"<think>t</think><answer>{GOOD}</answer>", True, True),
-        (f"<think>t</think>\n<answer>\n{DEEP}\n</answer>", True, True),
-        (f"<think>t</think><answer>```python\n{GOOD}\n```</answer>", True, True),
-        (f"<answer>Here it is:\n```py\n{GOOD}\n```\nThat is all.</answer>", True, True),
-        (f"<answer>```python\n{GOOD}</answer>", True, True),
-        ("<answer> def f(x): return x * 3 + 4 </answer>", True, True),
-        (rf"<answer>\boxed{{{GOOD}}}</answer>", True, True),
-        (f"<answer> ${GOOD}$ </answer>", True, True),
-        ("<answer>\n  def f(x):\n      return x * 3 + 4\n</answer>", True, True),
-        (f"<answer>{GOOD}</answer>".replace("\n", "\r\n"), True, True),
-        (f"```python\n<answer>\n{GOOD}\n</answer>\n```", True, True),
-        (f"<answer>{GOOD}</answer> That was easy.", True, True),
-        (f"<answer>{GOOD}</answer><answer>{GOOD}\n</answer>", True, True),
-        (f"<answer>{GOOD}", True, False),
-        (f"So:\n```python\n{GOOD}\n```", True, False),
-        (GOOD, True, False),
-        (f"<think>{BAD}</think>{GOOD}", True, False),
-        (f"<answer>{BAD}</answer>", False, False),
-        (f"<answer>{BAD}</answer><answer>{GOOD}</answer>", False, False),
-        (f"<answer>```\n{BAD}\n```\nor\n```\n{GOOD}\n```</answer>", False, False),
-        (f"<think>{GOOD}</think><answer></answer>", False, False),
-        (f"<think>{GOOD}</think>", False, False),
-        (f"<think>{GOOD}", False, False),
-        (f"<think><answer>{GOOD}</answer>", False, False),
-        (f"<answer>{GOOD}\n#{'x' * 10_000}</answer>", False, False),
-        ("<answer>" + "if x:" * 500 + "</answer>", False, False),
-        ("", False, False),
-    ],
+@cases(
+    __file__,
+    "responses",
+    (f"<answer>{GOOD}</answer>".replace("\n", "\r\n"), True, True),
+    (f"<answer>{GOOD}\n#{'x' * 10_000}</answer>", False, False),
+    ("<answer>" + "if x:" * 500 + "</answer>", False, False),
 )
 def test_where_the_program_stands(response, lenient, strict):
+    for name, program in {"{good}": GOOD, "{bad}": BAD, "{deep}": DEEP}.items():
+        response = response.replace(name, program)
     assert judge_program(response).right is lenient
     assert judge_program(response, STRICT).right is strict
 
@@ -302,37 +229,34 @@ def test_text_that_names_no_function_starts_no_process(monkeypatch):
     assert verdict.right is False and verdict.reason == "it defines no f"
 
 
-def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
-    runs = []
-    monkeypatch.setattr(
-        checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k)
-    )
+@pytest.fixture
+def runs(monkeypatch) -> list[tuple]:
+    """The programs that are run, by the arguments of `run_program`."""
+    calls = []
+
+    def recorded(*arguments, **options):
+        calls.append(arguments)
+        return run_program(*arguments, **options)
+
+    monkeypatch.setattr(checks, "run_program", recorded)
+    return calls
+
+
+def test_a_batch_is_judged_in_order_and_equal_programs_once(runs):
     other = {"function": "f", "cases": [[[3], 9]]}
     responses, specs = [GOOD, BAD, "<think>", GOOD, BAD], [SPEC, SPEC, SPEC, SPEC, other]
-    assert [v.right for v in judge_programs(responses, specs, [CONTRACT] * 5)] == [
-        True,
-        False,
-        False,
-        True,
-        True,
-    ]
+    verdicts = judge_programs(responses, specs, [CONTRACT] * 5)
+    assert [verdict.right for verdict in verdicts] == [True, False, False, True, True]
     assert len(runs) == 3
     assert judge_programs([], [], []) == []
 
 
-def test_the_evaluation_runs_a_program_once_for_both_verdicts(monkeypatch):
-    runs = []
-    monkeypatch.setattr(
-        checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k)
-    )
+def test_the_evaluation_runs_a_program_once_for_both_verdicts(runs):
     rows = [{"problem": "f?", "solution": "x", "check": json.dumps({"python": SPEC})}] * 3
     responses = [f"<answer>{GOOD}</answer>", f"<answer>{BAD}</answer>", GOOD]
     lines = judged(rows, responses, strict=True, run_programs=True)
-    assert [(line["right"], line["lenient"]) for line in lines] == [
-        (True, True),
-        (False, False),
-        (False, True),
-    ]
+    verdicts = [(line["right"], line["lenient"]) for line in lines]
+    assert verdicts == [(True, True), (False, False), (False, True)]
     assert len(runs) == 2
 
 
@@ -346,10 +270,8 @@ def test_it_is_judged_in_any_thread():
 
 def test_a_program_ends_after_a_trainer_that_was_killed(process):
     code = "from rewards.verifier import checks\n"
-    code += (
-        f"checks._PROCESS = {str(process)!r}\nchecks.run_program('while 1: pass', 'f', [[[], 1]],"
-        " seconds=1)"
-    )
+    code += f"checks._PROCESS = {str(process)!r}\n"
+    code += "checks.run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
     trainer = start_command([sys.executable, "-"], cwd=ROOT, stdin=subprocess.PIPE)
     trainer.stdin.write(code.encode())
     trainer.stdin.close()
@@ -359,16 +281,7 @@ def test_a_program_ends_after_a_trainer_that_was_killed(process):
     until(lambda: not _alive(), GUARD, pause=0.05)  # a second of processor time
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        (
-            "import os; os.write(1, b'the kernel takes no seccomp filter')",
-            "takes no seccomp filter",
-        ),
-        ("raise ImportError", "its process did not start"),
-    ],
-)
+@cases(__file__, "not_held")
 def test_where_nothing_holds_a_program_it_is_not_run(said, told, tmp_path, monkeypatch):
     (tmp_path / "process.py").write_text(said)
     monkeypatch.setattr(checks, "_PROCESS", str(tmp_path / "process.py"))
@@ -384,20 +297,10 @@ def test_elsewhere_than_on_linux_it_is_not_run(monkeypatch):
 
 def test_the_filter_of_an_unknown_machine_is_refused(tmp_path):
     """The process says so itself, before it compiles anything."""
-    source = (
-        Path(checks._PROCESS)
-        .read_text()
-        .replace('"x86_64": ', '"vax": ')
-        .replace('"aarch64": ', '"pdp": ')
-    )
+    source = Path(checks._PROCESS).read_text()
+    source = source.replace('"x86_64": ', '"vax": ').replace('"aarch64": ', '"pdp": ')
     (tmp_path / "process.py").write_text(source)
     job = '{"source": "1/0", "function": "f", "arguments": [[]], "seconds": 1, "memory_mib": 256}'
-    done = run_command(
-        [sys.executable, "-I", "-S", tmp_path / "process.py"],
-        input=job,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1 and done.stdout.startswith(
-        f"no filter is written for {os.uname().machine}, only for vax"
-    )
+    done = capture([sys.executable, "-I", "-S", tmp_path / "process.py"], input=job)
+    message = f"no filter is written for {os.uname().machine}, only for vax"
+    assert done.returncode == 1 and done.stdout.startswith(message)
