@@ -52,23 +52,11 @@ HOSTILE = {
     "lone surrogate": "\ud800" * 100,
     "words": "one hundred thousand and " * 35,
 }
-LONG = [
-    "<think>" * 20_000,
-    r"\boxed{" * 20_000,
-    "<answer>" * 20_000,
-    "</think>" * 20_000,
-    "the answer is " * 9000,
-]
-LONG += [
-    "".join(rf"\boxed{{{n}}}" for n in range(9000)),
-    "".join(f"<answer>{n}</answer>" for n in range(9000)),
-]
+LONG = [tag * 20_000 for tag in ("<think>", r"\boxed{", "<answer>", "</think>")]
+LONG += [piece * 9000 for piece in ("the answer is ", "the answer to ", "Answer: 16. ")]
+LONG += ["".join(rf"\boxed{{{n}}}" for n in range(9000)), "#" * 100_000]
+LONG += ["".join(f"<answer>{n}</answer>" for n in range(9000))]
 LONG += [r"\boxed{17} " * 20_000 + "or 6", "<answer>17</answer>" * 20_000 + "<answer>6</answer>"]
-LONG += [
-    r"\boxed{" * 20_000 + "17" + "}" * 20_000,
-    "the answer to " * 9000,
-    "Answer: 16. " * 9000,
-    "#" * 100_000,
-]
+LONG += [r"\boxed{" * 20_000 + "17" + "}" * 20_000]
 LONG += [f"<answer>{'She is 5 ' * 20_000}\nx</answer>", "<answer>5</answer></think>" * 9000]
 LONG += ["<answer>" + "**\n" * 9000 + "</answer>", "5\n" + "so a " * 20_000 + "."]

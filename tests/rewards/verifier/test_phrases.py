@@ -19,25 +19,13 @@ REQUESTS = list(phrases.REQUESTS.values())
 
 
 def entries(*names: str) -> list:
-    return [
-        pytest.param(n, phrase, id=f"{n}: {phrase.name}")
-        for n in names
-        for phrase in TABLES[n].phrases
-    ]
+    pairs = [(name, phrase) for name in names for phrase in TABLES[name].phrases]
+    return [pytest.param(*pair, id=f"{pair[0]}: {pair[1].name}") for pair in pairs]
 
 
 # Which consequence a table has decides how its examples show it.
-OBJECTIONS = [
-    *(
-        "DENIED_BEFORE",
-        "PARTIAL_BEFORE",
-        "DENIED_AFTER",
-        "BOUND_BEFORE",
-        "ROUNDED_BEFORE",
-        "BOUND_AFTER",
-    ),
-    *("PART_BEFORE", "ARITHMETIC_BEFORE", "PART_AFTER", "RIVALS"),
-]
+OBJECTIONS = ["DENIED_BEFORE", "PARTIAL_BEFORE", "DENIED_AFTER", "BOUND_BEFORE", "ROUNDED_BEFORE"]
+OBJECTIONS += ["BOUND_AFTER", "PART_BEFORE", "ARITHMETIC_BEFORE", "PART_AFTER", "RIVALS"]
 
 
 # Table to the names of its entries, as examples.tsv writes both.

@@ -15,6 +15,7 @@ from rewards.verifier.numerals import number
 from rewards.verifier.value import value
 from rewards.verifier.value_types import Expr
 from tests.rewards.verifier.judged_rows import TABLES, judged_rows
+from tests.tables import cases
 
 # Whether a row is paid by the contract, and by the lenient reading.
 EXPECTED = {
@@ -83,28 +84,7 @@ def test_a_verdict_is_neither_true_nor_false():
             bool(judge(r"\boxed{5}", gold))
 
 
-REASONS = [
-    (r"\boxed{5}", "equal, as whole numbers"),
-    (r"-\boxed{5}", "the box is part of a larger expression: a minus sign before it"),
-    (
-        "I doubt that the answer is 5.",
-        "the stated answer is doubted or denied: a word of denial before it",
-    ),
-    (
-        r"<answer>at least \boxed{5}</answer>",
-        'the box is a bound: "at least" or "at most" before it',
-    ),
-    ("<answer>Nobody has 5 eggs.</answer>", "not equal to the gold, another kind of value"),
-    ("<answer></answer>", "an <answer> block is empty"),
-    ("<answer>perhaps 5</answer>", "doubted or denied: a word of doubt"),
-    ("<answer>5 likely</answer>", "not equal to the gold: a doubt, likely"),
-    ("<answer>about 5</answer>", "not equal to the gold: a rounding, about"),
-    ("<answer>over the moon</answer>", "not equal to the gold, another kind of value"),
-    (r"<answer>5 \times x</answer>", "not equal to the gold, another kind of value"),
-]
-
-
-@pytest.mark.parametrize(("response", "reason"), REASONS)
+@cases(__file__, "reasons")
 def test_the_reason_says_what_decided(response, reason):
     assert judge(response, "5").reason == reason
 

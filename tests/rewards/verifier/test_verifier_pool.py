@@ -12,7 +12,8 @@ import pytest
 
 from rewards.verifier import judge, judge_all, pool, prepare
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
-from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, far_below_quadratic
+from tests.support import ROOT, TWO_PROCESSES, far_below_quadratic
+from tests.tables import rows
 from tests.waits import GUARD, in_time, start_command, until
 
 pytestmark = pytest.mark.train  # attacks, and many processes
@@ -23,50 +24,24 @@ pytestmark = pytest.mark.train  # attacks, and many processes
     "gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"]
 )
 def test_a_hostile_answer_is_wrong_in_time(answer, gold):
-    with (
-        in_time(),
-        far_below_quadratic(),
-    ):  # the limit on a judgement is 1 s; without it some of these never end
+    # The limit on a judgement is 1 s; without it some of these never end.
+    with in_time(), far_below_quadratic():
         verdict = judge(rf"<think>t</think><answer>{answer}</answer>", gold)
-    assert verdict.right is False or answer in (
-        HOSTILE["shallow parentheses"],
-        HOSTILE["100,000 spaces"],
-    )
+    right = HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"]
+    assert verdict.right is False or answer in right
 
 
 # Long white space and long runs of marks, wherever an expression allows some; what thoughts leave
 # behind is space too.
-RUNS = {
-    "spaces": " " * 100_000,
-    "lines": "\n" * 100_000,
-    "mixed": " \n\t" * 33_000,
-    "stars": "*" * 100_000,
-}
-RUNS |= {"hard spaces": "&nbsp;" * 20_000, "squares": r"\square" * 14_000}
-RUNS |= {
-    "thoughts": "<think></think>" * 1500,
-    "digits": f"{'5 ' * 490}\nx</answer><answer>She is " * 500,
-}
-PLACES = [
-    "answer{}5",
-    "<{}x",
-    "</{}think>",
-    "<answer>5{}x</answer>",
-    "the answer is{}x",
-    "the answer to{}is 5",
-    "{}or",
-]
-PLACES += [
-    "#{}answer",
-    "la{}respuesta es 5",
-    "<answer>She is{}5⏎x</answer>",
-    "<answer>5,{}as 6</answer>",
-    "x{}x",
-]
-PLACES += ["the answer is{}", r"\boxed{{5}}{}or 6", r"not{}\boxed{{5}}", r"\boxed{}x"]
+RUNS = {"hard spaces": "&nbsp;" * 20_000, "squares": r"\square" * 14_000}
+RUNS |= {"thoughts": "<think></think>" * 1500, "mixed": " \n\t" * 33_000}
+RUNS |= {"digits": f"{'5 ' * 490}\nx</answer><answer>She is " * 500}
+for case, piece in {"spaces": " ", "lines": "\n", "stars": "*"}.items():
+    RUNS[case] = piece * 100_000
+[PLACES] = rows(__file__, "places")
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", PLACES["texts"])
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_a_long_run_is_read_in_time(run, place):
     with far_below_quadratic():
@@ -103,10 +78,8 @@ def test_a_long_question_is_read_by_a_worker(hanging, monkeypatch):
 
 @pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
-    with (
-        in_time(),
-        far_below_quadratic(),
-    ):  # the limit on a judgement is 1 s; without it some of these never end
+    # The limit on a judgement is 1 s; without it some of these never end.
+    with in_time(), far_below_quadratic():
         assert judge(answer, "17").right is False
 
 
@@ -190,12 +163,7 @@ def test_a_worker_that_waits_for_the_processor_is_not_late():
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_worker_killed_from_outside_is_replaced(ready):
     workers = pool.Pool()
-    request = {
-        "gold": r"\frac{\sqrt{2}}{2}",
-        "answers": [r"\frac{2}{\sqrt{8}}"],
-        "question": None,
-        "is_lenient": False,
-    }
+    request = ANY | {"gold": r"\frac{\sqrt{2}}{2}", "answers": [r"\frac{2}{\sqrt{8}}"]}
     workers.start()
     assert not ready or workers.ask(request, 2.0)["right"] is True
     for worker in workers.workers:
@@ -259,24 +227,16 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+# SIGTERM ends it as SIGKILL does, without a word to Python.
 @pytest.mark.parametrize(
     ("how", "busy"),
     [(None, True), (signal.SIGINT, True), (signal.SIGKILL, True), (signal.SIGKILL, False)],
-    ids=[
-        "end",
-        "INT",
-        "KILL",
-        "KILL, idle",
-    ],  # SIGTERM ends it as SIGKILL does, without a word to Python
 )
 def test_no_worker_outlives_the_trainer(how, busy):
     arguments = ["hang"] * busy + ["end"] * (how is None)
-    trainer = start_command(
-        [sys.executable, "-c", TRAINER, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "-c", TRAINER, *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    trainer = start_command(command, cwd=ROOT, **pipes)
     workers = [int(pid) for pid in trainer.stdout.readline().split()]
     assert len(workers) == (4 if busy else 2)
     if how is not None:
@@ -309,15 +269,10 @@ time.sleep(600 if sys.argv[2] == "wait" else 0)
 @pytest.mark.parametrize("how", ["KILL", "end"])
 def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
     (tmp_path / "rank.py").write_text(RANK)
-    launcher = start_command(
-        [
-            *(ACCELERATE, *TWO_PROCESSES),
-            *(tmp_path / "rank.py", tmp_path, "wait" if how == "KILL" else "end"),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.DEVNULL,
-    )
+    end = "wait" if how == "KILL" else "end"
+    command = [*TWO_PROCESSES, tmp_path / "rank.py", tmp_path, end]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    launcher = start_command(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     reports = [tmp_path / "0", tmp_path / "1"]
     until(lambda: all(report.exists() for report in reports))
     processes = []
