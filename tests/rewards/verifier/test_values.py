@@ -27,19 +27,9 @@ def test_a_spelling_changes_its_examples_and_spares_the_others(spelling):
     assert examples.matches and examples.spares
     for text, becomes in examples.matches.items():
         assert re.sub(spelling.pattern, spelling.replacement, text) == becomes
+        assert plain(text) == plain(becomes)
     for text in examples.spares:
         assert re.sub(spelling.pattern, spelling.replacement, text) == text
-
-
-@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.name)
-def test_a_spelling_reads_like_what_it_becomes(spelling):
-    for text, becomes in EXAMPLES["SPELLINGS", spelling.name].matches.items():
-        assert plain(text) == plain(becomes)
-
-
-def test_names_are_used_once():
-    assert len({spelling.name for spelling in SPELLINGS}) == len(SPELLINGS)
-    assert len({whole.name for whole in WHOLES}) == len(WHOLES)
 
 
 @pytest.mark.parametrize("whole", WHOLES, ids=lambda whole: whole.name)
@@ -68,21 +58,16 @@ def test_a_command_is_read_as_what_it_stands_for(command, written):
 # ---- number words
 
 
-@pytest.mark.parametrize(("word", "n"), WORDS.items())
-def test_a_word_is_a_number(word, n):
-    assert number(word) == n and is_number_word(word) and base_named(word) == n
-    assert number(f"minus {word}") == -n
-
-
-@pytest.mark.parametrize(("word", "scale"), SCALES.items())
-def test_a_scale_multiplies(word, scale):
-    assert number(f"two {word}") == 2 * scale and is_number_word(word)
-    assert number(word) is None
-
-
-@pytest.mark.parametrize(("word", "parts"), PARTS.items())
-def test_a_part_divides(word, parts):
-    assert number(f"three {word}") == Fraction(3, parts) and is_number_word(word)
+def test_words_scales_and_parts_are_numbers():
+    """None of the tables hides a row of another."""
+    for word, n in WORDS.items():
+        readings = [number(word), base_named(word), number(f"minus {word}")]
+        assert readings == [n, n, -n], word
+    for word, scale in SCALES.items():
+        assert number(f"two {word}") == 2 * scale and number(word) is None, word
+    for word, parts in PARTS.items():
+        assert number(f"three {word}") == Fraction(3, parts), word
+    assert all(map(is_number_word, [*WORDS, *SCALES, *PARTS]))
 
 
 @cases(__file__, "bases")
