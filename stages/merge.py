@@ -18,7 +18,7 @@ from evaluation.run_pages import model_card
 from runs.folder import read_run, some_groups
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run
-from training.checkpoints import write_whole
+from training.checkpoints import sync_tree, write_whole
 from training.model import load_model, load_tokenizer
 from training.run_folder import find_run
 from training.sampling import merge_at_random, separate_shared
@@ -75,6 +75,7 @@ def main(recipe: Recipe):
         )
         raise RecipeError([message])
     write_whole(partial / "README.md", model_card(read_run(trained), "merged"))
+    sync_tree(partial)
     partial.rename(merged)
     say(f"merged model in {merged}: its {described}")
     say(f"next: {make_command('evaluate', recipe, MODEL=[merged])}")

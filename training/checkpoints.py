@@ -40,8 +40,25 @@ def altered(checkpoint: Path) -> str | None:
     recorded = (read_object(checkpoint / MANIFEST) or {}).get("files")
     if not isinstance(recorded, dict):
         return f"{MANIFEST} cannot be read"
-    # The manifest may name any path: only files that the folder holds are opened.
-    files = {str(file.relative_to(checkpoint)): file for file in files_of(checkpoint)}
+    return _difference(recorded, checkpoint, files_of(checkpoint))
+
+
+def altered_weights(run: Path) -> str | None:
+    """Say how a finished run's weights differ from those that its summary names; None where they do
+    not, or where an older version wrote the summary."""
+    recorded = (read_object(run / "summary.json") or {}).get("weights")
+    return _difference(recorded, run, weights_of(run)) if isinstance(recorded, dict) else None
+
+
+def weights_of(run: Path) -> list[Path]:
+    """The files of a run's trained model or adapter."""
+    return sorted(run.glob("*.safetensors"))
+
+
+def _difference(recorded: dict, folder: Path, present: list[Path]) -> str | None:
+    """Say how the files that are present differ from those recorded; None where they do not."""
+    # What is recorded may name any path: only files that the folder holds are opened.
+    files = {str(file.relative_to(folder)): file for file in present}
     for name in recorded:
         if name not in files:
             return f"{ascii(name[:200])[1:-1]} is missing"
@@ -49,7 +66,7 @@ def altered(checkpoint: Path) -> str | None:
         # A Mac or NFS leaves these behind. A `.metadata` is read: torch unpickles it.
         if name not in recorded and not file.name.startswith((".DS_Store", ".nfs")):
             return f"{name} is not one of its files"
-        if name in recorded and recorded[name] != [file.stat().st_size, sha256(file)]:
+        if name in recorded and recorded[name] != size_and_hash(file):
             return f"{name} is not the file that was written ({file.stat().st_size:,} bytes)"
     return None
 
@@ -62,11 +79,10 @@ def files_of(checkpoint: Path) -> list[Path]:
 
 def write_manifest(checkpoint: Path):
     """Seal a checkpoint whose files are all written: from now on it counts."""
-    files = {}
-    for file in files_of(checkpoint):
-        sync(file)
-        files[str(file.relative_to(checkpoint))] = [file.stat().st_size, sha256(file)]
-    sync(checkpoint)
+    sync_tree(checkpoint)
+    files = {
+        str(file.relative_to(checkpoint)): size_and_hash(file) for file in files_of(checkpoint)
+    }
     manifest = {"step": step_of(checkpoint), "files": files, "seal": seal(files)}
     write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
 
@@ -159,9 +175,20 @@ def resume_advice(folder: Path) -> str:
     return f"The same command resumes from {last}" if last else "Nothing has been saved yet"
 
 
+def size_and_hash(file: Path) -> list:
+    return [file.stat().st_size, sha256(file)]
+
+
 def sha256(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def sync_tree(folder: Path):
+    """Put a folder's files on the disk, so that a power cut after this takes none of them."""
+    for path in folder.rglob("*"):
+        sync(path)
+    sync(folder)
 
 
 def sync(path: Path):

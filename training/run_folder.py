@@ -29,7 +29,16 @@ from schema.recipe import Recipe, load_recipe
 from schema.sections import flat
 from schema.stages import STAGES, algorithm, chain, finished
 from schema.text import Unreadable, saved
-from training.checkpoints import has_training, newest_good, require_resumable, write_whole
+from training.checkpoints import (
+    altered_weights,
+    has_training,
+    newest_good,
+    require_resumable,
+    size_and_hash,
+    sync_tree,
+    weights_of,
+    write_whole,
+)
 from training.writing import link_inside, lock
 
 # The pass rates that a probe has measured: see evaluation/probe.py.
@@ -131,7 +140,10 @@ class RunFolder:
             )
 
     def finish(self, summary: dict):
-        """Mark the run finished."""
+        """Mark the run finished, once its files are on the disk."""
+        sync_tree(self.path)
+        weights = {file.name: size_and_hash(file) for file in weights_of(self.path)}
+        summary = summary | {"weights": weights}
         write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
 
@@ -173,7 +185,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
 
     Raises:
         RecipeError: another process trains in the folder, or it holds a run of another recipe or
-            account; the message names what differs and the ways out.
+            account, or its weights are no longer those that it wrote; the message names what
+            differs and the ways out.
     """
     path = recipe.stage_dir(stage)
     if to_train and is_main_process() and not finished(path):
@@ -182,6 +195,13 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     if fault:
         raise RecipeError([fault])
     is_finished = finished(path)
+    difference = altered_weights(path)
+    if difference:
+        message = (
+            f"{path} is finished, but {difference}: put it back, or delete {path}/summary.json, and"
+            " the run goes on from its last checkpoint"
+        )
+        raise RecipeError([message])
     checkpoint = None if is_finished else newest_good(path)
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     if checkpoint and to_train and is_main_process():

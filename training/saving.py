@@ -88,10 +88,14 @@ class Checkpoints(TrainerCallback):
         if state.best_model_checkpoint:
             names.append(Path(state.best_model_checkpoint).name)
         for checkpoint in checkpoints:
-            if checkpoint.name not in names:
+            if checkpoint.name in names:
+                continue
+            try:
                 # A checkpoint that is removed in part must not count.
                 (checkpoint / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(checkpoint)
+            except OSError as error:  # NFS keeps a file that a backup has open
+                say(f"{checkpoint} cannot be deleted ({error.strerror}): delete it yourself")
 
 
 class FiniteNumbers(TrainerCallback):

@@ -1,11 +1,12 @@
 """Models that need no Hub: each is written by its builder, by the name in `model.build`."""
 
-import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from console.faults import RecipeError
+from training.checkpoints import sync_tree
 
 # One token per character: what a policy of this size can learn in a minute leaves no room for
 # merges.
@@ -101,10 +102,17 @@ BUILDERS: dict[str, Callable[[Path, int], None]] = {
 def built_model(name: str, seed: int, root: Path = Path("outputs/models")) -> Path:
     """The folder of a built model, made on first use. It appears complete or not at all."""
     folder = root / (f"{name}-seed{seed}" if name.startswith("tiny") else name)
-    if not folder.is_dir():
-        partial = folder.with_name(folder.name + ".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+    if folder.is_dir():
+        return folder
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.partial-", dir=root) as private:
+        partial = Path(private, folder.name)
+        partial.mkdir()
         BUILDERS[name](partial, seed)
-        partial.rename(folder)
+        sync_tree(partial)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was first
+                raise
     return folder

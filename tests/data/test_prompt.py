@@ -13,6 +13,7 @@ from schema.recipe import load_recipe
 from stages.sft import tokenised
 from tests.support import ROOT, TEMPLATES
 from tests.tables import cases
+from training import tiny_models
 from training.model import load_tokenizer
 from training.opening import template_of, with_arguments
 from training.tiny_models import built_model
@@ -175,6 +176,21 @@ def test_a_model_built_twice_from_a_seed_is_the_same(tmp_path):
     ]
     other = built_model("tiny-qwen3", 8, tmp_path / "c") / "model.safetensors"
     assert files[0].read_bytes() == files[1].read_bytes() != other.read_bytes()
+
+
+def test_of_two_first_starts_both_have_the_built_model_complete(tmp_path, monkeypatch):
+    starts = iter(["second"])
+
+    def build(folder, seed):
+        (folder / "config.json").touch()
+        if next(starts, None):  # another, meanwhile
+            built_model("tiny", 1, tmp_path)
+        (folder / "model.safetensors").touch()
+
+    monkeypatch.setitem(tiny_models.BUILDERS, "tiny", build)
+    folder = built_model("tiny", 1, tmp_path)
+    assert sorted(file.name for file in folder.iterdir()) == ["config.json", "model.safetensors"]
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 BOS = "<|im_start|>"  # tiny-qwen2's tokenizer has none, so that one of its tokens stands for it

@@ -7,6 +7,7 @@ from console.faults import RecipeError
 from schema.recipe import load_recipe
 from stages import merge
 from tests.support import run_stage
+from training import checkpoints
 from training.model import load_model, load_tokenizer
 from training.saving import log_probabilities
 
@@ -38,8 +39,13 @@ def test_a_merge_that_is_another_model_is_refused_and_leaves_nothing(run, monkey
     assert not run.stage_dir("merged").with_name("merged.partial").exists()
 
 
-def test_the_merged_model_is_the_adapter_on_its_base_and_says_by_how_much_not(run, capsys):
+def test_the_merged_model_is_the_adapter_on_its_base_and_says_by_how_much_not(
+    run, capsys, monkeypatch
+):
+    on_disk = []
+    monkeypatch.setattr(checkpoints, "sync", on_disk.append)
     merge.main(run)
+    assert run.stage_dir("merged.partial") / "model.safetensors" in on_disk
     assert "tokens of the run differ from the trained policy's by" in capsys.readouterr().out
     tokenizer = load_tokenizer(run)
     ids = [[5, 6, 7, 8, 9, 10]]

@@ -308,3 +308,12 @@ def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp
     sealed(tmp_path, 5, best=str(tmp_path / "checkpoint-1"), keep=2)
     names = sorted(folder.name for folder in tmp_path.iterdir())
     assert names == ["checkpoint-1", "checkpoint-3", "checkpoint-5"]
+
+
+def test_an_old_checkpoint_that_cannot_be_deleted_is_said_and_passed_over(
+    tmp_path, monkeypatch, capsys
+):
+    sealed(tmp_path, 1)
+    monkeypatch.setattr(saving.shutil, "rmtree", os.rmdir)  # as NFS does while a backup reads
+    assert str(sealed(tmp_path, 2, keep=1)) == checkpoints.newest_good(tmp_path)
+    assert "checkpoint-1 cannot be deleted (Directory not empty)" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
 from tests.support import refused
 from tests.tables import cases
-from training import checkpoints
+from training import checkpoints, run_folder
 from training.run_folder import conflict, find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -253,6 +253,24 @@ def test_a_summary_without_sense_finishes_nothing(text, tmp_path):
     assert not find_run(recipe, "grpo").finished
     (tmp_path / "grpo/summary.json").write_text('{"steps": 3}')
     assert find_run(recipe, "grpo").finished
+
+
+def test_a_run_is_finished_once_its_weights_are_on_the_disk_and_only_with_them(
+    tmp_path, monkeypatch
+):
+    recipe, folder = begun(tmp_path, "grpo"), tmp_path / "grpo"
+    (folder / "model.safetensors").write_bytes(b"weights")
+    on_disk = []
+    monkeypatch.setattr(checkpoints, "sync", on_disk.append)
+    monkeypatch.setattr(run_folder, "write_whole", lambda *_: on_disk.append("summary"))
+    find_run(recipe, "grpo").finish({"steps": 1})
+    assert on_disk.index(folder / "model.safetensors") < on_disk.index("summary")
+    monkeypatch.undo()
+    find_run(recipe, "grpo").finish({"steps": 1})
+    assert find_run(recipe, "grpo").finished
+    (folder / "model.safetensors").write_bytes(b"wei")  # torn
+    with pytest.raises(RecipeError, match=r"safetensors is not the file that was .* or delete"):
+        find_run(recipe, "grpo")
 
 
 @pytest.mark.parametrize("text", [None, *TORN])
