@@ -18,6 +18,7 @@ REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedE
 # SIGHUP means that the terminal is gone.
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
 OUT_OF_MEMORY = 4  # exit code
+TEMPLATE = "the chat template"
 NO_MEMORY = "out of memory; `make memory` says what the recipe needs"
 
 
@@ -108,11 +109,11 @@ def nearest_or_all(name: object, names) -> str:
 
 
 def raised_by(error: BaseException) -> str | None:
-    """The installed package whose code raised the error, or the chat template, which jinja2 calls
-    so; None where the project's own code did."""
+    """The installed package whose code raised the error, or `TEMPLATE`; None where our own code
+    did."""
     frames = traceback.extract_tb(error.__traceback__)
-    if frames and frames[-1].filename == "<template>":
-        return "the chat template"
+    if any(frame.filename == "<template>" for frame in frames):  # jinja2 calls it so
+        return TEMPLATE
     parts = Path(frames[-1].filename).parts if frames else ()
     return parts[parts.index("site-packages") + 1] if "site-packages" in parts[:-1] else None
 

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import ModelCardData
 from ruamel.yaml import YAML
@@ -27,7 +26,9 @@ from runs.folder import (
     Run,
     evaluations,
     has_type,
+    public,
     read_run,
+    reduced,
     some_groups,
     texts,
     title,
@@ -70,26 +71,11 @@ def write(folder: Path) -> Path:
         return folder / "README.md"
     advice = [str(advice) for advice in advice_on(run.metrics, run.recipe)]
     has_curves = pictures.curves(folder / "curves.png", run.metrics)
-    write_whole(folder / "report.md", report(run, has_curves, advice))
+    write_whole(folder / "report.md", public(report(run, has_curves, advice), folder))
     return folder / "report.md"
 
 
 # What its files say -------------------------------------------------------------------------------
-
-
-def reduced(value: Any) -> Any:
-    """A value of a recipe with the last name of each absolute path in place of the path. A prompt
-    is no path."""
-    if isinstance(value, dict):
-        result = {}
-        for key, entry in value.items():
-            is_prompt = key in ("system", "chat_template")
-            result[reduced(key)] = entry if is_prompt else reduced(entry)
-        return result
-    if isinstance(value, list):
-        return [reduced(entry) for entry in value]
-    is_path = isinstance(value, str) and re.match(r"[/~\\]|[A-Za-z]:[/\\]", value)
-    return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
 
 
 def on_hub(run: Run) -> str | None:

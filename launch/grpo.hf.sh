@@ -17,14 +17,30 @@ export RECIPE ARGS="${ARGS-} output_dir=${folder@Q}"  # whatever else names one:
 # be overtaken by one that began before it.
 keep() { flock "$folder" .venv/bin/hf buckets sync "$folder" "$bucket" --delete --quiet; }
 
+# Two jobs would overwrite each other's files: the one that began later has the bucket.
+job="$HOSTNAME $$ $(date +%s)"
+mine() {
+  local holder
+  holder=$(.venv/bin/hf buckets cp "$bucket.job" -) || return 0  # not reached: it may be again
+  [[ $holder == *"$job"* ]] || { echo "another job has begun with $bucket: this one ends" >&2; return 1; }
+}
+
 make setup EXTRAS=vllm
 mkdir -p "$folder"
+.venv/bin/hf buckets cp - "$bucket.job" <<< "$job"
 .venv/bin/hf buckets sync "$bucket" "$folder" --quiet
 export TRUST_RUN=1  # the bucket is yours, and the account that wrote it ended with its job
-while sleep "${EVERY:-300}"; do keep || echo "not kept this time" >&2; done &
+make grpo &
+making=$!
+trap 'kill $making' TERM  # at the job's end: make finishes a step and saves it
+while sleep "${EVERY:-300}"; do
+  mine || { kill $making; break; }
+  keep || echo "not kept this time" >&2
+done &
 keeping=$!
 code=0
-make grpo || code=$?
+wait $making || code=$?
+while kill -0 $making 2>/dev/null; do code=0; wait $making || code=$?; done  # a trap ends a `wait`
 kill $keeping || true  # it has ended where EVERY is no time
-keep
+if mine; then keep; fi
 exit $code

@@ -5,6 +5,7 @@ refused in one message."""
 import hashlib
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -115,10 +116,7 @@ class Run:
     def public_path(self) -> Path:
         """The folder's path relative to the current folder, or only its last two names if it lies
         elsewhere: a card is published, and the names of the folders above are private."""
-        path = self.folder.absolute()
-        if Path.cwd() in path.parents:
-            return path.relative_to(Path.cwd())
-        return Path(*path.parts[-2:])
+        return _public_path(self.folder.absolute())
 
     def completions_until(self, step: int) -> int | None:
         """How many completions it had sampled after so many steps; None if its settings do not
@@ -136,6 +134,39 @@ class Run:
         batch = configs.generation(values, processes)
         backward_passes = step * values["gradient_accumulation_steps"]
         return batch.completions * math.ceil(backward_passes / batch.cycle)
+
+
+def _public_path(path: Path) -> Path:
+    if Path.cwd() in path.parents:
+        return path.relative_to(Path.cwd())
+    return Path(*path.parts[-2:])
+
+
+def public(text: str, *folders: Path) -> str:
+    """A text as it may be published: in it these folders, and what lies below the current one or
+    the home, have the names of `Run.public_path`."""
+    for folder in folders:
+        path = folder.absolute()
+        text = text.replace(str(path), str(_public_path(path)))
+    home = os.path.expanduser("~")  # noqa: PTH111, which raises where there is none
+    roots = "|".join(map(re.escape, (str(Path.cwd()), home)))
+    paths = rf"(?<![\w./-])(?:{roots})(?:/[^\s/'\"`<>|:,;]+)+"
+    return re.sub(paths, lambda match: str(_public_path(Path(match[0]))), text)
+
+
+def reduced(value: Any) -> Any:
+    """A value of a recipe with the last name of each absolute path in place of the path. A prompt
+    is no path."""
+    if isinstance(value, dict):
+        result = {}
+        for key, entry in value.items():
+            is_prompt = key in ("system", "chat_template")
+            result[reduced(key)] = entry if is_prompt else reduced(entry)
+        return result
+    if isinstance(value, list):
+        return [reduced(entry) for entry in value]
+    is_path = isinstance(value, str) and re.match(r"[/~\\]|[A-Za-z]:[/\\]", value)
+    return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
 
 
 def section(recipe: dict, name: str) -> dict:

@@ -17,11 +17,13 @@ from pathlib import Path
 from console.faults import (
     NO_MEMORY,
     OUT_OF_MEMORY,
+    TEMPLATE,
     RecipeError,
     RunStopped,
     end,
     is_out_of_memory,
     on_signals,
+    raised_by,
 )
 from console.terminal import clean, complain, is_main_process, say
 from data.sources import DataError
@@ -110,6 +112,10 @@ def mistakes_reported() -> Iterator[None]:
             _say_once(f"\n{NO_MEMORY}")
             leave(OUT_OF_MEMORY)
         stopped = unwritten(error)
+        if raised_by(error) == TEMPLATE:
+            reason = f"fails: {type(error).__name__}: {' '.join(str(error).split()):.300}"
+            message = f"{TEMPLATE} {reason}: mend it, or set model.chat_template"
+            stopped = RunStopped(message, 2)
         if stopped:
             _say_once(f"\n{stopped}")
             leave(stopped.exit_code)

@@ -94,7 +94,7 @@ def own_file(tmp_path, monkeypatch) -> Callable[[str, str], None]:
 
     def write(name: str, text: str):
         (tmp_path / name).write_text(text)
-        monkeypatch.setenv("TRUST_FILES", f"{os.environ['TRUST_FILES']} {tmp_path / name}")
+        monkeypatch.setenv("TRUST_FILES", f"{os.environ['TRUST_FILES']},{tmp_path / name}")
         monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)  # of another test
 
     return write

@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from console.faults import Fault, RecipeError
 from console.terminal import is_main_process, make_command, say
 from data import hub
+from data.imports import ROOT
 from data.json_files import LARGEST, read_object
 from data.problems import changes, judged_by
 from machine import hardware
@@ -270,7 +271,11 @@ def _git(*arguments: str) -> str:
     program = shutil.which("git")
     if program is None:
         return ""
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False).stdout
+    # No repository around this one or the current folder, whose settings may run programs.
+    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(ROOT.parent)}
+    command = [program, "-C", str(ROOT), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return done.stdout
 
 
 def _versions(recipe: dict) -> dict:

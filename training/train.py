@@ -33,14 +33,16 @@ from console.faults import (
     EXIT_CODES,
     OUT_OF_MEMORY,
     REFUSALS,
+    TEMPLATE,
     RecipeError,
     RunStopped,
     is_out_of_memory,
     on_signals,
     raised_by,
 )
-from console.terminal import make_command, say
+from console.terminal import clean, make_command, say
 from data import hub
+from runs.folder import public
 from schema.configs import setting
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
@@ -229,10 +231,12 @@ def _stop_for(error: Exception, folder: RunFolder, recipe: Recipe, stage: str) -
         code = EXIT_CODES[signal.SIGTERM]
         return RunStopped(f"{message} {resume_advice(folder.path)}", code)
     is_refusal = package and isinstance(error, (*REFUSALS, RuntimeError, StrictDataclassError))
+    is_refusal = is_refusal or package == TEMPLATE
     if not is_refusal or is_lost(error) or unwritten(error):
         return None
     trace = folder.path / "error.txt"
-    trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    full = public("".join(traceback.format_exception(error)), folder.path)
+    trace.write_text(clean(full), encoding="utf-8")
     message = f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace})."
     return RunStopped(f"{message} {resume_advice(folder.path)}")
 

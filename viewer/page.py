@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from runs.folder import public
 from viewer import groups
 from viewer.runs import about, advice, changed, curves, describe, pair, results
 
@@ -69,7 +70,8 @@ def served_page() -> str:
 def standalone_page(runs: list[Path]) -> str:
     """The page with its data in it; a run with many groups has an even sample of them, and the page
     says so."""
-    answers = dict(_answers(runs))
+    answers = json.dumps(dict(_answers(runs)), allow_nan=False, ensure_ascii=False)
+    answers = json.loads(public(answers, *runs))
     scripts = [asset(name) for name in SCRIPTS]
     # Only these scripts may run, whatever a completion contains, and none may reach the network.
     sources = []

@@ -17,6 +17,7 @@ from runs.folder import (
     read_answers,
     read_metrics,
     recipe_in,
+    reduced,
     run_file,
     section,
     texts,
@@ -157,8 +158,8 @@ def about(run: Path) -> dict[str, dict[str, str]]:
             filled[name] = configs.defaults(name) | STAGES[name].defaults | settings
     data = object_in(run, "data.json")
     return {
-        "recipe": _texts_by_key(recipe),
-        "filled": _texts_by_key(filled),
+        "recipe": _texts_by_key(reduced(recipe)),
+        "filled": _texts_by_key(reduced(filled)),
         "data": _texts_by_key({key: data[key] for key in ("problems", "sha256") if key in data}),
         "versions": _texts_by_key(object_in(run, "versions.json")),
     }

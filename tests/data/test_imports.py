@@ -111,7 +111,9 @@ def test_the_environment_trusts_for_one_command(own, monkeypatch):
     for name in ("one_here.py", "two_here.py", "three_here.py"):
         written(f"jobs/{name}", "def f(completions):\n    pass\n")
     monkeypatch.setenv("PYTHONPATH", str(own / "jobs"))
-    monkeypatch.setenv("TRUST_FILES", f"jobs/one_here.py, {own}/jobs/two_here.py")
+    monkeypatch.setenv(
+        "TRUST_FILES", f"jobs/one_here.py, {own}/jobs/two_here.py, my jobs/three_here.py"
+    )
     assert reward("one_here.f") and reward("two_here.f")
     assert "make trust FILE=jobs/three_here.py" in refused("three_here.f")
 

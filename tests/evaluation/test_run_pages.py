@@ -332,6 +332,16 @@ def test_files_that_no_run_wrote_are_a_message_or_are_left_out(name, content, ru
         assert front_matter(card)["library_name"] == "peft"
 
 
+def test_the_report_names_no_folder_of_the_users(run, undrawn):
+    file = run / "summary.json"
+    summary = json.loads(file.read_text()) | {"resumed_from": f"{run}/checkpoint-10"}
+    summary["stopped"] = f"{Path.home()}/secret/runs/x/y: flat"
+    file.write_text(json.dumps(summary))
+    report, _ = written(run)
+    assert "resumed from `lora/grpo/checkpoint-10`" in report and "`x/y: flat`" in report
+    assert str(run.parent) not in report and "secret" not in report
+
+
 def test_long_texts_are_cut(run, undrawn):
     for number in (10, 20, 30):
         groups("word " * 10_000 + "line\n" * 1000).to_parquet(

@@ -17,6 +17,10 @@ SCRIPT = ROOT / "launch/grpo.hf.sh"
 # `hf buckets sync from to …` of whole folders, where one of the two is in the bucket.
 HF = """#!/bin/bash
 from=${3/hf:\\/\\//./} to=${4/hf:\\/\\//./}
+if [[ $2 == cp ]]; then
+  [[ $3 == - ]] && { mkdir -p "${to%/*}"; exec cat > "$to"; }
+  exec cat "$from"
+fi
 [[ -d $from ]] || exit 0
 mkdir -p "$to" && cp -r "$from/." "$to" && echo "copied to $to"
 """
@@ -27,6 +31,8 @@ MAKE = """#!/bin/bash
   folder=${words[-1]#output_dir=}
   echo "$RECIPE ${words[0]}: found $(ls "$folder")"
   echo trained > "$folder/step"
+  trap 'exit 75' TERM
+  [[ $CODE != 75 ]] || echo another > "buckets/me/grpo/${folder#*/}.job"
   for _ in {1..100}; do
     [[ $EVERY != 1 || -f buckets/me/grpo/${folder#*/}/step ]] && break
     sleep 0.1
@@ -80,6 +86,9 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
     done = capture([SCRIPT], cwd=tmp_path, env=os.environ | given)
     assert done.returncode == code, done.stderr
     assert f"{given['RECIPE']} seed=2: found {kept}\n" in done.stdout
+    if code == 75:  # another job has begun
+        assert "another job has begun" in done.stderr and not (bucket / "end").exists()
+        return
     assert done.stdout.count("copied to ./buckets") >= 1 + (every == "1")  # while it ran, too
     assert (bucket / "end").read_text() == "trained\n" and not (tmp_path / "ran").exists()
 

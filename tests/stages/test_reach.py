@@ -375,7 +375,9 @@ def test_an_attack_is_refused_or_harmless(row, room, arena):
     assert ended.code is not None, f"took more than {SECONDS} s"
     assert not NO_MEMORY.search(ended.text), "took all memory"
     assert "Traceback" not in ended.text
-    assert not CODES.search(ended.text)
+    traces = [file.read_text() for file in room.glob("outputs/*/*/error.txt")]
+    assert not any(CODES.search(text) for text in [ended.text, *traces])
+    assert not any(str(HOME) in trace for trace in traces), "names the user's folders"
     lines = [line for line in ended.text.splitlines() if row.says in line]
     if row.harmless:
         assert ended.code == 0

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from fnmatch import fnmatch
 
 import pytest
 
@@ -11,6 +12,7 @@ from schema.recipe import load_recipe
 from stages import frame
 from stages.trust import main
 from tests.stages.test_makefile import checkout, stages_told  # noqa: F401
+from tests.support import ROOT
 from tests.tables import cases
 
 
@@ -44,6 +46,21 @@ def test_a_file_is_named_once_and_found_wherever_the_clone_lies(root, capsys):
     )
     assert imports.is_trusted(root / "mine.yaml")
     assert imports.named_function("mine.f", "completions")
+
+
+def test_an_image_has_what_git_tracks_and_no_key_and_no_data():
+    patterns = (ROOT / ".dockerignore").read_text().splitlines()[1:]
+
+    def is_ignored(name: str) -> bool:
+        verdict = False
+        for line in patterns:  # the last that matches decides
+            if fnmatch(f"/{name}", f"/{line.lstrip('!').replace('**/', '*')}"):
+                verdict = not line.startswith("!")
+        return verdict
+
+    for name in (".trusted", ".git/config", ".git/hooks/x", ".env", "wandb", "mine.csv", "outputs"):
+        assert is_ignored(name), name
+    assert not any(map(is_ignored, ["Makefile", "data/own.py", ".git/HEAD", ".git/refs"]))
 
 
 def test_a_line_that_was_written_by_hand_stays(root):

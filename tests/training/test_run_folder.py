@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 from ruamel.yaml import YAML
@@ -9,7 +10,7 @@ from ruamel.yaml import YAML
 from data import hub
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
-from tests.support import refused
+from tests.support import ROOT, refused
 from tests.tables import cases
 from training import checkpoints, run_folder
 from training.run_folder import conflict, find_run, not_probed, recipe_of
@@ -306,6 +307,15 @@ def test_a_run_begins_where_git_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     begun(tmp_path, "sft")
     assert json.loads((tmp_path / "sft/versions.json").read_text())["commit"] == "unknown"
+
+
+def test_git_is_asked_of_this_checkout_alone(tmp_path, monkeypatch):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    monkeypatch.chdir(tmp_path)
+    assert run_folder._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
+    monkeypatch.setattr(run_folder, "ROOT", tmp_path / "archive")  # inside another's repository
+    (tmp_path / "archive").mkdir()
+    assert run_folder._git("rev-parse", "--show-toplevel") == ""
 
 
 def test_other_versions_are_told_on_resume(tmp_path, capsys):

@@ -166,7 +166,10 @@ def data_of(text: str) -> dict:
 
 
 def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
-    text = page.standalone_page([made_runs.run(tmp_path, hostile=True)])
+    run = made_runs.run(tmp_path, hostile=True)
+    made_runs.replace_text(run / "recipe.yaml", "seed: 1", "seed: 1\noutput_dir: /data/ann/x")
+    text = page.standalone_page([run])
+    assert str(tmp_path) not in text and "/data/ann" not in text
     # What ends a script element early, or begins a comment in it, stands only where the page itself
     # has it.
     ours = "".join(map(page.asset, page.SCRIPTS))
