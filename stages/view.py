@@ -30,8 +30,8 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         _write_page(html, folders, names)
         return
 
-    def say_address(bound_port: int):
-        say(f"view: {names}, at http://127.0.0.1:{bound_port} until you press Ctrl-C")
+    def say_address(bound_port: int, token: str):
+        say(f"view: {names}, at http://127.0.0.1:{bound_port}/{token}/ until you press Ctrl-C")
         if sys.stdout.isatty():
             forwarded = f"{bound_port}:127.0.0.1:{bound_port}"
             say(f"on another machine, forward the port: ssh -L {forwarded} …")

@@ -1,11 +1,13 @@
 """The page: served in parts, or written as one file that needs neither server nor network; and the
-answers to its questions, which are paths. The server is for this machine only. It only reads,
-except that it explains a completion at the reader's request, as `make explain` does."""
+answers to its questions, which are paths. The server is for who has its address, in which a random
+token stands: other accounts of the machine reach its port too. It only reads, except that it
+explains a completion at the reader's request, as `make explain` does."""
 
 import base64
 import hashlib
 import json
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -19,11 +21,9 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from runs.folder import public
 from viewer import groups
@@ -52,7 +52,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-HOSTS = ["127.0.0.1", "localhost"]
 
 
 def asset(name: str) -> str:
@@ -62,8 +61,8 @@ def asset(name: str) -> str:
 
 def served_page() -> str:
     """The page that gets its data from a server."""
-    head = [f'<link rel="stylesheet" href="/{name}">' for name in STYLES]
-    head += [f'<script defer src="/{name}"></script>' for name in SCRIPTS]
+    head = [f'<link rel="stylesheet" href="{name}">' for name in STYLES]
+    head += [f'<script defer src="{name}"></script>' for name in SCRIPTS]
     return asset("index.html").replace("<!-- head -->", "\n".join(head))
 
 
@@ -187,22 +186,24 @@ def answer(runs: list[Path], question: str) -> Any:
 # The server ---------------------------------------------------------------------------------------
 
 
-def app(runs: list[Path]) -> Starlette:
-    """The application that shows these runs. A page of another site cannot read it through a host
-    name that resolves to this machine: only our own Host headers are accepted."""
+def app(runs: list[Path], token: str) -> Starlette:
+    """The application that shows these runs, at `/<token>/` alone: neither another account of this
+    machine nor a page of another site knows that address."""
     explain = _explain_endpoint(runs)
     routes = [Route("/", _page)]
     routes += [Route(f"/{name}", partial(_asset, name=name)) for name in ASSETS]
     routes += [Route("/api/{run:int}/explain/{step:int}/{row:int}", explain, methods=["POST"])]
     routes += [Route("/api/{question:path}", _answer_endpoint(runs))]
-    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)]
-    return Starlette(routes=routes, middleware=middleware)
+    refused = _error("open the complete address that `make view` has printed", 403)
+    return Starlette(routes=[Mount(f"/{token}", routes=routes), Mount("", refused)])
 
 
-def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
+def serve(runs: list[Path], port: int, ready: Callable[[int, str], None]):
     """Serve the page on 127.0.0.1 until Ctrl-C; port 0 takes a free port. `ready` is called with
-    the port. Raises OSError where the port is taken."""
-    config = uvicorn.Config(app(runs), log_level="warning", access_log=False, server_header=False)
+    the port and the token. Raises OSError where the port is taken."""
+    token = secrets.token_urlsafe(16)
+    shown = app(runs, token)
+    config = uvicorn.Config(shown, log_level="warning", access_log=False, server_header=False)
     server = uvicorn.Server(config)
     # An interrupt raised while the event loop starts would leave half a loop, and Python would
     # complain about it.
@@ -211,7 +212,7 @@ def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
         listening.listen()
-        ready(listening.getsockname()[1])
+        ready(listening.getsockname()[1], token)
         server.run(sockets=[listening])
 
 
@@ -224,14 +225,10 @@ def _asset(request: Request, name: str) -> Response:
 
 
 def _explain_endpoint(runs: list[Path]) -> Callable:
-    """Explains one completion token by token, and responds when that has ended. Only the page
-    itself may ask: a browser sends the origin of a POST in a header that no page can set.
-    """
+    """Explains one completion token by token, and responds when that has ended."""
     working = threading.Lock()  # memory holds the weights of one at a time
 
     def respond(request: Request) -> Response:
-        if request.headers.get("sec-fetch-site") != "same-origin":
-            return _error("only this page may ask", 403)
         place = request.path_params
         if place["run"] >= len(runs):
             return _error(f"there is no run {place['run']}", 409)
@@ -258,9 +255,6 @@ def _explain(run: Path, step: int, row: int) -> str | None:
 
 def _answer_endpoint(runs: list[Path]) -> Callable:
     def respond(request: Request) -> Response:
-        # Browsers send this header with a request of another site's page, such as for an image.
-        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return _error("only this page may ask", 403)
         try:
             return JSONResponse(answer(runs, request.path_params["question"]), headers=HEADERS)
         except FILE_ERRORS as error:

@@ -28,16 +28,16 @@ FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
 @contextmanager
-def served(*runs: Path) -> Iterator[int]:
-    """The port of a server that shows these runs, in a thread of this process."""
+def served(*runs: Path) -> Iterator[str]:
+    """`port/token` of a server that shows these runs, in a thread of this process."""
     server = uvicorn.Server(
-        uvicorn.Config(page.app(list(runs)), log_level="warning", lifespan="off")
+        uvicorn.Config(page.app(list(runs), "token"), log_level="warning", lifespan="off")
     )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
-            yield listening.getsockname()[1]
+            yield f"{listening.getsockname()[1]}/token"
         finally:
             server.should_exit = server.force_exit = True
             thread.join(60)

@@ -17,7 +17,7 @@ async function ask(question) {
 async function fetched(question, method = "GET") {
   let response;
   try {
-    response = await fetch(`/api/${encodeURIComponent(question)}`, { method });
+    response = await fetch(`api/${encodeURIComponent(question)}`, { method });
   } catch {
     throw new Error("The server has stopped: `make view` starts it again.");
   }
