@@ -21,6 +21,7 @@ from data.json_files import LARGEST, read_object
 from schema.stages import finished
 
 MANIFEST = "manifest.json"
+KEY_BYTES = 32
 
 
 def is_adapter(folder: str | Path | None) -> bool:
@@ -89,19 +90,23 @@ def write_manifest(checkpoint: Path):
 
 def seal(files: dict) -> str | None:
     """Compute a mark on a manifest that only this account can write, with a key in its cache
-    folder; None where no key can be stored."""
+    folder; None where no key can be stored, or the one there is not this account's."""
     try:
         key = Path.home() / ".cache/grpo-recipes/key"
         if not key.is_file():
             key.parent.mkdir(parents=True, exist_ok=True)
             new_key = key.with_name(f"key.{os.getpid()}")
             new_key.touch(0o600)
-            new_key.write_bytes(os.urandom(32))
+            new_key.write_bytes(os.urandom(KEY_BYTES))
             with contextlib.suppress(FileExistsError):  # another process was first
                 os.link(new_key, key)
             new_key.unlink()
+        secret = key.read_bytes()
+        # Another's key, or an empty one, would be a mark that another account can write.
+        if key.stat().st_uid != os.getuid() or len(secret) != KEY_BYTES:
+            return None
         text = json.dumps(files, sort_keys=True)
-        return hmac.new(key.read_bytes(), text.encode(), "sha256").hexdigest()
+        return hmac.new(secret, text.encode(), "sha256").hexdigest()
     except (OSError, RuntimeError):
         return None
 

@@ -1,6 +1,7 @@
 """What stands in the way of a run, and what does not."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -353,7 +354,13 @@ def test_a_checkpoint_of_another_account_is_resumed_only_where_the_user_says_so(
     checkpoint.rmdir()
     whole(checkpoint, trainer_state=STATE)
     assert find_run(recipe, "sft", to_train=True).checkpoint == str(checkpoint)
-    assert (tmp_path / "home/.cache/grpo-recipes/key").stat().st_mode & 0o777 == 0o600
+    key = tmp_path / "home/.cache/grpo-recipes/key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    secret = key.read_bytes()
+    for uid, content in ((os.getuid() + 1, secret), (os.getuid(), b"")):
+        monkeypatch.setattr(os, "getuid", lambda uid=uid: uid)
+        key.write_bytes(content)
+        assert checkpoints.seal({}) is None
     monkeypatch.setenv("HOME", str(tmp_path / "another"))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(RecipeError, match="put TRUST_RUN=1 before the command; if not, give"):
