@@ -3,6 +3,7 @@ trace."""
 
 import contextlib
 import difflib
+import errno
 import os
 import re
 import signal
@@ -124,6 +125,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return re.search("(can't|Cannot) allocate memory", str(error)) is not None
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Whether this machine has no process, thread, open file or memory left for something new."""
+    number = getattr(error, "errno", None) if isinstance(error, OSError) else None
+    no_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+    return no_thread or number in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 @contextlib.contextmanager

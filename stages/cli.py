@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from console.faults import (
+    EXIT_CODES,
     NO_MEMORY,
     OUT_OF_MEMORY,
     TEMPLATE,
     RecipeError,
     RunStopped,
     end,
+    is_exhausted,
     is_out_of_memory,
     on_signals,
     raised_by,
@@ -112,6 +114,9 @@ def mistakes_reported() -> Iterator[None]:
             _say_once(f"\n{NO_MEMORY}")
             leave(OUT_OF_MEMORY)
         stopped = unwritten(error)
+        if type(error) is ConnectionError or is_exhausted(error):
+            message = f"{error}: this machine has no room for it now; the same command goes on"
+            stopped = RunStopped(message, EXIT_CODES[signal.SIGTERM])
         if raised_by(error) == TEMPLATE:
             reason = f"fails: {type(error).__name__}: {' '.join(str(error).split()):.300}"
             message = f"{TEMPLATE} {reason}: mend it, or set model.chat_template"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import torch
 
-from console.faults import EXIT_CODES, RunStopped
+from console.faults import EXIT_CODES, RunStopped, is_exhausted
 from console.terminal import clean
 from data.imports import raised, short_repr
 from data.problems import AS_MESSAGES, likely_column
@@ -114,7 +114,8 @@ class GuardedReward:
                 description = f"{len(returned)} values"
             self._report(f"returned {description} for {rows} completions", 0, columns)
         except (Exception, SystemExit) as error:
-            if type(error) is ConnectionError:  # not a subclass: libraries raise those
+            # Not a subclass of it: libraries raise those.
+            if type(error) is ConnectionError or is_exhausted(error):
                 message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
                 raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
             self._report(f"failed at {raised(error)}{_trl_hint(error, columns)}", 0, columns)

@@ -14,18 +14,17 @@ import contextlib
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .arithmetic import value_of
 from .extract import STRICT, Extraction, Verdict, answer_blocks, extract
+from .pool import OUTSIDE, output_of
 from .thoughts import outside_thoughts
 
 # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
@@ -118,9 +117,8 @@ def plain(text: str) -> str:
 # ---- programs
 
 _PROCESS = str(Path(__file__).with_name("program_process.py"))
-_START_LIMIT = 120.0  # seconds until the interpreter has started, on a loaded machine
-# seconds for a second of processor time: only a loaded machine takes them, as programs cannot sleep
-_WALL = 20
+_ATTEMPTS = 5  # with processes that are killed from outside
+_MOST_AT_ONCE = 16  # a container's share of the processors may be less than it sees
 _MEMORY = 256  # MiB of address space, with the interpreter
 # characters of results beyond those expected; more is no right result and would fill the memory
 _ROOM = 1 << 16
@@ -146,7 +144,8 @@ def judge_programs(
     The program is the text of the `<answer>` block, in a fence or not; without a block, and in any
     reading but the strict one, the text of the fence, or else the complete response outside its
     thoughts. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the
-    result of every call. As many programs run at a time as there are processors, equal ones once.
+    result of every call. As many programs run at a time as there are processors for this process,
+    equal ones once.
 
     Raises:
         NotHeld: this machine cannot hold a program.
@@ -160,7 +159,8 @@ def judge_programs(
         spec = json.loads(job[1])
         return run_program(job[0], spec["function"], spec["cases"])
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    with ThreadPoolExecutor(min(cores, _MOST_AT_ONCE)) as threads:
         verdicts = dict(zip(distinct_jobs, threads.map(run, distinct_jobs), strict=True))
     rows = zip(jobs, programs, strict=True)
     return [verdicts.get(job, Verdict(False, None, reason)) for job, (_, reason) in rows]
@@ -227,22 +227,18 @@ def call_function(
     room += _ROOM
     job = {"source": source, "function": function, "arguments": arguments}
     job |= {"seconds": seconds, "memory_mib": _MEMORY}
-    with _program_process() as process:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(job).encode())
-            process.stdin.close()
-        output, has_ended = _read_output(process, room, _WALL * seconds)
+    output, code = _output_of(job, room)
     status, _, output = output.partition(b"\n")
     if status != b"held":
         raise NotHeld(
             f"this machine cannot hold a program: {status.decode() or 'its process did not start'}"
         )
-    if not has_ended or process.returncode == -signal.SIGPROF:
+    if code == -signal.SIGPROF:
         return Verdict(False, source, f"not done in {seconds:g} s", timed_out=True)
     if len(output) > room:
         return Verdict(False, source, "its results are too long")
-    if process.returncode < 0:
-        return Verdict(False, source, f"it ended with {signal.Signals(-process.returncode).name}")
+    if code < 0:
+        return Verdict(False, source, f"it ended with {signal.Signals(-code).name}")
     try:
         reply = json.loads(output)
         return reply["results"], reply["error"]
@@ -279,24 +275,26 @@ def _program_process():
                 pipe.close()
 
 
-def _read_output(process: subprocess.Popen, bound: int, seconds: float) -> tuple[bytes, bool]:
-    """Return the output of the process, up to about `bound` bytes, and whether it was complete
-    `seconds` after its first word."""
-    output = b""
-    deadline = time.monotonic() + _START_LIMIT
-    poll = select.poll()  # not select.select: a trainer may have more than 1024 files open
-    poll.register(process.stdout, select.POLLIN)
-    while len(output) <= bound + len(b"held\n"):
-        time_left = deadline - time.monotonic()
-        if time_left <= 0 or not poll.poll(time_left * 1000):
-            return output, False
-        chunk = os.read(process.stdout.fileno(), 1 << 16)
-        if not chunk:
-            return output, True
-        if not output:
-            deadline = time.monotonic() + seconds
-        output += chunk
-    return output, True
+def _output_of(job: dict, bound: int) -> tuple[bytes, int]:
+    """Return the output of a job's process, up to about `bound` bytes, and its exit code. One that
+    was killed from outside, which no program does to itself, is run again.
+
+    Raises:
+        ConnectionError: each was killed.
+    """
+    for _ in range(_ATTEMPTS):
+        output = b""
+        with _program_process() as process:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(job).encode())
+                process.stdin.close()
+            for chunk in output_of(process.stdout):
+                output += chunk
+                if not chunk or len(output) > bound + len(b"held\n"):
+                    break
+        if len(output) > bound or process.returncode not in OUTSIDE:
+            return output, process.returncode
+    raise ConnectionError("each process of a program was killed from outside: is memory short?")
 
 
 def _compare_results(

@@ -4,6 +4,9 @@ The limits are of processor time, so that a busy machine makes no answer false. 
 interpreter lock, so that no signal handler runs: the kernel ends such a worker, by a timer of the
 worker's own. A worker is an interpreter of its own, so it does not inherit the trainer's CUDA
 state. It reads a JSON request per line, writes a JSON reply per line, and ends with its parent.
+
+No clock on the wall decides a verdict: this process may be paused, and a worker may get no time. A
+worker that was killed from outside, or is silent for long, is replaced and the request asked again.
 """
 
 import atexit
@@ -16,22 +19,36 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 from .equal import compare_by_algebra
 
 _ROOT = Path(__file__).resolve().parents[__name__.count(".")]  # whatever the package is called
 _WORKERS = 2  # one judges while the other is replaced
-_START_ATTEMPTS = 5  # in a row
-_START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
+_FAILED_STARTS = 5  # for one request
+_KILLS = 20  # of workers for one request
+SILENCE = 120  # seconds; a worker that imports sympy on a loaded machine is as long without a word
+OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)  # no judgement ends its process so
 _MEMORY = 2 << 30  # bytes of a worker's address space
 _ORPHAN_CHECK = 5.0  # seconds
-# seconds that the parent waits for a second of processor time, in case the worker does not run
-_WALL = 10
 _SOFT = 0.8  # share of the time after which a worker stops by itself and lives on
+
+
+def output_of(pipe: IO[bytes]) -> Iterator[bytes]:
+    """Yield what a process writes into its pipe, and `b""` when that is closed. Stop where nothing
+    comes for `SILENCE` seconds in which this process could run: a pause, however long, is one."""
+    poll = select.poll()  # not select.select: a trainer may have more than 1024 files open
+    poll.register(pipe, select.POLLIN)
+    silent = 0
+    while silent < SILENCE:
+        if poll.poll(1000):
+            silent = 0
+            yield os.read(pipe.fileno(), 65536)
+        else:
+            silent += 1
 
 
 class Worker:
@@ -52,41 +69,32 @@ class Worker:
 
     def wait_until_ready(self) -> bool:
         """Return whether the worker has imported the algebra; if not, it is dead."""
-        if not self.ready and self._read(_START_LIMIT) is None:
+        if not self.ready and self._read() is None:
             self.kill()
             return False
         self.ready = True
         return True
 
-    def ask(self, request: dict, timeout: float, patience: float) -> dict | None:
-        """Return the worker's reply, or None if it is late or gone; then it is dead.
-
-        The worker has `timeout` seconds of processor time, and the reply `patience` seconds.
-        """
+    def ask(self, request: dict, timeout: float) -> dict | None:
+        """Return the worker's reply, for which it has `timeout` seconds of processor time; None if
+        it is late or gone, and then it is dead."""
         try:
             self.process.stdin.write(json.dumps(request | {"timeout": timeout}).encode() + b"\n")
             self.process.stdin.flush()
-            reply = self._read(patience)
+            reply = self._read()
         except BrokenPipeError:  # killed from outside since its last reply
             reply = None
         if reply is None:
             self.kill()
         return reply
 
-    def _read(self, timeout: float) -> dict | None:
-        deadline = time.monotonic() + timeout
+    def _read(self) -> dict | None:
         line = b""
-        poll = select.poll()  # not select.select: a trainer may have more than 1024 files open
-        poll.register(self.process.stdout, select.POLLIN)
-        while not line.endswith(b"\n"):
-            seconds = deadline - time.monotonic()
-            if seconds <= 0 or not poll.poll(seconds * 1000):
-                return None
-            chunk = os.read(self.process.stdout.fileno(), 65536)
-            if not chunk:
-                return None
+        for chunk in output_of(self.process.stdout):
             line += chunk
-        return json.loads(line)
+            if not chunk or line.endswith(b"\n"):
+                return json.loads(line) if chunk else None
+        return None
 
     def kill(self) -> None:
         self.process.kill()
@@ -108,34 +116,33 @@ class Pool:
 
     def ask(self, request: dict, timeout: float) -> dict | None:
         """Return a worker's reply to `request`, or None if none came within `timeout` seconds of
-        its processor time.
+        its processor time, or the judgement ended the worker.
 
         Raises:
-            RuntimeError: no worker starts.
+            ConnectionError: no worker starts, or each is killed from outside.
+            OSError: this machine has no process, file or memory left for a worker.
         """
-        patience = _WALL * timeout
         failed_starts = 0
-        start_deadline = time.monotonic() + _START_ATTEMPTS * _START_LIMIT
-        while patience > 0:
+        kills = 0
+        while failed_starts < _FAILED_STARTS and kills < _KILLS:
             worker = self._borrow()
             try:
-                if not worker.wait_until_ready():
-                    if worker.process.returncode >= 0:  # else a signal ended it
-                        failed_starts += 1
-                    if failed_starts == _START_ATTEMPTS or time.monotonic() > start_deadline:
-                        raise RuntimeError(
-                            f"no verifier worker could be started with {sys.executable} in {_ROOT}"
-                        )
-                    continue
-                start = time.monotonic()
-                reply = worker.ask(request, timeout, patience)
+                is_ready = worker.wait_until_ready()
+                reply = worker.ask(request, timeout) if is_ready else None
             finally:
                 self._give_back(worker)
-            if reply is not None or worker.process.returncode == -signal.SIGVTALRM:
+            if reply is not None:
                 return reply
-            # The worker was killed from outside: ask another.
-            patience -= time.monotonic() - start
-        return None
+            if worker.process.returncode in OUTSIDE:
+                kills += 1
+            elif is_ready:
+                return None
+            else:
+                failed_starts += 1
+        raise ConnectionError(
+            f"no verifier worker could be started with {sys.executable} in {_ROOT}, or each was"
+            " killed from outside"
+        )
 
     def ask_all(self, requests: list[dict], timeout: float) -> list[dict | None]:
         """Return the replies to all requests, as many at a time as there are workers."""
@@ -148,14 +155,17 @@ class Pool:
         """Start the workers, without waiting until they are ready."""
         with self._changed:
             while not self._closed and len(self.workers) < _WORKERS:
-                self._start()
+                worker = Worker(self.program)
+                self.workers.append(worker)
+                self._idle.append(worker)
 
     def _borrow(self) -> Worker:
         """Wait for an idle worker and take it, a ready one first."""
         with self._changed:
-            self.start()
+            self._start_missing()
             while not self._idle and not self._closed:
                 self._changed.wait()
+                self._start_missing()
             if self._closed:
                 raise RuntimeError("the verifier's workers are closed")
             ready = [worker for worker in self._idle if worker.ready]
@@ -163,10 +173,13 @@ class Pool:
             self._idle.remove(worker)
             return worker
 
-    def _start(self) -> None:
-        worker = Worker(self.program)
-        self.workers.append(worker)
-        self._idle.append(worker)
+    def _start_missing(self) -> None:
+        """Start the missing workers; without a process left, make do with those that there are."""
+        try:
+            self.start()
+        except OSError:
+            if not self.workers:
+                raise
 
     def _give_back(self, worker: Worker) -> None:
         with self._changed:
@@ -174,9 +187,9 @@ class Pool:
                 self._idle.append(worker)
             else:
                 self.workers.remove(worker)
-                if not self._closed:
-                    self._start()  # it gets ready while other workers judge
-            self._changed.notify()
+                with contextlib.suppress(OSError):  # who asks next says so
+                    self.start()  # it gets ready while other workers judge
+            self._changed.notify_all()
 
     def close(self) -> None:
         """End all workers, busy ones too."""
