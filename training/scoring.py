@@ -116,7 +116,9 @@ class GuardedReward:
         except (Exception, SystemExit) as error:
             # Not a subclass of it: libraries raise those.
             if type(error) is ConnectionError or is_exhausted(error):
-                message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
+                condition = "this machine has room" if is_exhausted(error) else "it answers"
+                message = f"rewards.{self.name}: {error}; once {condition},"
+                message += " the same command goes on"
                 raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
             self._report(f"failed at {raised(error)}{_trl_hint(error, columns)}", 0, columns)
         return None

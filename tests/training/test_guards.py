@@ -1,6 +1,7 @@
 """What a reward may return, and which checkpoints are trusted."""
 
 import asyncio
+import errno
 import functools
 import json
 import math
@@ -114,6 +115,16 @@ def test_an_async_reward_is_waited_for_on_one_loop_and_no_longer_than_its_limit(
     assert "TimeoutError: no answer within 0.2 s" in capsys.readouterr().err
     assert reward(completions=["a"] * 2) == [1.0, 1.0]
     assert len(set(loops)) == 1 and sorted(ended) == [2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")],
+)
+def test_a_machine_with_no_process_or_file_left_stops_the_run_and_judges_nothing(error):
+    with pytest.raises(RunStopped, match=error.args[-1]) as stopped:
+        guarded(raising(error))(completions=["a"])
+    assert stopped.value.exit_code == 75
 
 
 def test_a_reward_that_changes_its_completions_changes_nobody_elses():

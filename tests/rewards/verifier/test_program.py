@@ -251,6 +251,30 @@ def test_a_batch_is_judged_in_order_and_equal_programs_once(runs):
     assert judge_programs([], [], []) == []
 
 
+def test_as_many_run_at_a_time_as_this_process_has_processors(monkeypatch):
+    pools = []
+    executor = checks.ThreadPoolExecutor
+    monkeypatch.setattr(checks, "ThreadPoolExecutor", lambda n: pools.append(n) or executor(n))
+    for cores, threads in ((1, 1), (128, checks._MOST_AT_ONCE)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
+        judge_programs([], [], [])
+        assert pools.pop() == threads
+
+
+@pytest.mark.parametrize("kills", [1, checks._ATTEMPTS])
+def test_a_program_that_was_killed_from_outside_is_run_again(kills, process, monkeypatch):
+    source = process.read_text()
+    monkeypatch.setattr(checks, "_PROCESS", str(process))
+    kill = "import os; count = open({!r}, 'a+'); count.write('.'); count.flush(); count.seek(0)\n"
+    kill += "len(count.read()) > {} or os.kill(os.getpid(), 9)\n"
+    process.write_text(kill.format(str(process.with_name("count")), kills) + source)
+    if kills == 1:
+        assert judge_program(GOOD).right is True
+    else:
+        with pytest.raises(ConnectionError, match="killed from outside"):
+            judge_program(GOOD)
+
+
 def test_the_evaluation_runs_a_program_once_for_both_verdicts(runs):
     rows = [{"problem": "f?", "solution": "x", "check": json.dumps({"python": SPEC})}] * 3
     responses = [f"<answer>{GOOD}</answer>", f"<answer>{BAD}</answer>", GOOD]

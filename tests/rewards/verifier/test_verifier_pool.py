@@ -1,12 +1,14 @@
 """The verifier cannot hang: hostile answers, dying workers and dying trainers."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -135,7 +137,7 @@ def test_workers_start_early_where_the_golds_are_not_all_numbers(monkeypatch):
 def test_nobody_waits_for_workers_that_start_early(monkeypatch):
     never_ready = pool.Pool("import time; time.sleep(600)")
     monkeypatch.setattr(pool, "POOL", never_ready)
-    with in_time(pool._START_LIMIT / 2):
+    with in_time(pool.SILENCE / 2):
         prepare([r"\frac{\sqrt{3}}{2}"])
     assert [worker.ready for worker in never_ready.workers] == [False, False]
     never_ready.close()
@@ -156,8 +158,23 @@ def test_a_worker_that_waits_for_the_processor_is_not_late():
         "import time; from rewards.verifier.pool import serve; serve(lambda *_: (not time.sleep(1),"
         " ''))"
     )
-    assert waiting.ask(ANY, 0.2) == {"right": True, "reason": ""}
+    assert waiting.ask(ANY, 0.05) == {"right": True, "reason": ""}
     waiting.close()
+
+
+def test_a_pause_of_this_process_is_no_verdict(monkeypatch):
+    def paused():  # between the question and the reply, as by Ctrl-Z and fg
+        wake = f"sleep 1; kill -CONT {os.getpid()}"
+        subprocess.Popen(["sh", "-c", wake], start_new_session=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return select.poll()
+
+    monkeypatch.setattr(pool, "SILENCE", 1)
+    workers = pool.Pool("from rewards.verifier.pool import serve; serve(lambda *_: (True, ''))")
+    assert workers.ask(ANY, 0.01)["right"] is True
+    monkeypatch.setattr(pool, "select", SimpleNamespace(poll=paused, POLLIN=select.POLLIN))
+    assert workers.ask(ANY, 0.01)["right"] is True
+    workers.close()
 
 
 @pytest.mark.parametrize("ready", [True, False])
@@ -174,7 +191,7 @@ def test_a_worker_killed_from_outside_is_replaced(ready):
 
 def test_workers_that_cannot_start_are_an_error():
     workers = pool.Pool("raise ImportError")
-    with pytest.raises(RuntimeError, match="no verifier worker could be started"):
+    with pytest.raises(ConnectionError, match="no verifier worker could be started"):
         workers.ask(ANY, 2.0)
     workers.close()
 
