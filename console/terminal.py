@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Protocol
 
 # What a terminal or a reader obeys or does not see: controls, marks of direction, line separators,
@@ -100,6 +101,13 @@ def row(cells: list[str]) -> str:
     """A row of a table. A | in a cell, in code too, begins no other one."""
     escaped = [cell.replace("|", r"\|") for cell in cells]
     return " | ".join(["", *escaped, ""]).strip()
+
+
+def table(rows: list[list[str]], ruler: Sequence[str] = ()) -> list[str]:
+    """The lines of a table. The first of the rows is its head; `ruler` aligns the columns, numbers
+    to the right unless it says otherwise."""
+    default = ["---", *["---:"] * (len(rows[0]) - 1)]
+    return [row(rows[0]), row(list(ruler) or default), *map(row, rows[1:])]
 
 
 # Commands -----------------------------------------------------------------------------------------

@@ -3,14 +3,18 @@ what each cost and reached, and how their accuracies differ on the same held-out
 of one recipe, as `make seeds` writes them, are one arm, with a mean and an interval over seeds."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
+from console import terminal
 from console.faults import RecipeError
-from console.terminal import code, duration, row
+from console.terminal import code, duration
 from evaluation import report, run_pages
-from evaluation.statistics import over_seeds, seeds_verdict, verdict
+from evaluation.report import Answered
+from evaluation.statistics import from_to, over_seeds, seeds_verdict, verdict
 from runs.folder import Run, has_type, read_run, texts, title, weights_hash
 from schema import configs
 from schema.configs import WITHOUT_SIGNAL
@@ -23,20 +27,11 @@ LAST_FIRST = CHAINS[::-1]
 
 
 class HeldOut(NamedTuple):
-    """A run's answers to the held-out problems.
+    """The answers to the held-out problems of a run and of the model that it began with. `right`:
+    by a problem's id, the share of the run's answers that are right."""
 
-    Attributes:
-        terms: the settings its answers depend on.
-        figures: the figures of every model that was evaluated, by its label.
-        before: the label of the model that the run began with.
-        after: the label of the run's own model.
-        right: by a problem's id, the share of the run's answers that are right.
-    """
-
-    terms: dict
-    figures: dict[str, dict]
-    before: str
-    after: str
+    before: Answered
+    after: Answered
     right: dict[int, float]
 
 
@@ -53,36 +48,38 @@ def read_arms(places: Sequence[str]) -> list[Arm]:
     """The runs that a user names. A place is a run's own folder, the folder above it, or the folder
     of a recipe's seeds. Raises RecipeError where there is no such finished run, or fewer than two
     arms."""
-    folders: dict[tuple[Path, str], list[Path]] = {}
+    folders: dict[tuple[Path, str], dict[Path, Path]] = {}
     for place in map(Path, places):
         for run in _runs_in(place):
             is_seed = re.fullmatch(SEED, run.parent.name)
             key = (run.parent.parent, run.name) if is_seed else (run, "")
-            arm = folders.setdefault(key, [])
-            if run.resolve() not in [member.resolve() for member in arm]:
-                arm.append(run)
+            folders.setdefault(key, {}).setdefault(run.resolve(), run)
     if len(folders) < 2:
         raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
     arms = []
     for members in folders.values():
-        runs = [read_run(folder) for folder in members]
+        runs = list(map(read_run, members.values()))
         _require_one_recipe(runs)
-        arms.append(Arm(_name(members), runs, [held_out(run) for run in runs]))
+        arms.append(Arm(_name(runs), runs, list(map(held_out, runs))))
     return arms
 
 
 def _runs_in(place: Path) -> list[Path]:
     """The folder of the run that a place names, or those of a recipe's seeds."""
-    for folder in (*(place / stage for stage in LAST_FIRST), place):
-        if _is_run(folder):
-            return [folder]
+    for name in (*LAST_FIRST, "."):
+        if _is_run(place / name):
+            return [place / name]
     for stage in LAST_FIRST:
-        seeds = [folder for folder in place.glob(f"seed-*/{stage}") if _is_run(folder)]
+        seeds = list(filter(_is_run, place.glob(f"seed-*/{stage}")))
         if seeds:
             return sorted(seeds, key=lambda run: (len(run.parent.name), run.parent.name))
-    summaries = Path("outputs").glob("*/*/summary.json")
-    runs = sorted({str(file.parents[1]) for file in summaries if file.parent.name in LAST_FIRST})
-    advice = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
+    runs = set()
+    for file in Path("outputs").glob("*/*/summary.json"):
+        if file.parent.name in LAST_FIRST:
+            runs.add(str(file.parents[1]))
+    advice = "make grpo makes one"
+    if runs:
+        advice = f"there are: {', '.join(sorted(runs)[:8])}"
     message = f"RUNS: {place} is no folder of a finished run, or of a recipe's seeds; {advice}"
     raise RecipeError([message])
 
@@ -92,10 +89,10 @@ def _is_run(folder: Path) -> bool:
     return all((folder / name).is_file() for name in names)
 
 
-def _name(runs: list[Path]) -> str:
+def _name(runs: list[Run]) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/sft` of its warm start,
     `tiny-arithmetic/seed-*` and `tiny-arithmetic/seed-*/sft` of several seeds."""
-    path = title(runs[0]).removesuffix("/grpo")
+    path = title(runs[0].folder).removesuffix("/grpo")
     if len(runs) > 1:
         path = re.sub(rf"(^|/){SEED}(/\w+)?$", r"\1seed-*\2", path)
     return path.strip("/")
@@ -120,30 +117,33 @@ def held_out(run: Run) -> HeldOut | str:
     they cannot be used."""
     folder = run.folder.parent / "eval/held-out"
     after = run.folder.name if run.folder.name in STAGES else "grpo"
-    stages = [stage for stage in ("base", "sft") if stage != after]
-    labels = [label for label in (*stages, after) if (folder / f"{label}.jsonl").is_file()]
+    labels = []
+    for label in dict.fromkeys(("base", "sft", after)):
+        if (folder / f"{label}.jsonl").is_file():
+            labels.append(label)
     if after not in labels or len(labels) < 2:
         return "not evaluated"
     if link_inside(folder):
         return "its evaluation holds a link"
     try:
-        comparison = report.compare(folder, labels)
+        models, _ = report.compare(folder, labels)
     except ValueError:
         return "its answers cannot be compared"
-    terms = comparison.terms[after]
-    if terms.get("weights") != weights_hash(run.folder):
+    own = models[after]
+    if own.terms.get("weights") != weights_hash(run.folder):
         return "evaluated with other weights, or before it was copied"
-    answers = comparison.answers[after]
-    ids = [samples[0]["id"] for samples in answers]
-    shares = dict(zip(ids, report.shares_of(answers), strict=True))
-    before = labels[-2]  # the last stage before the run's own
-    return HeldOut(terms, comparison.figures, before, after, shares)
+    right = {}
+    for samples, share in zip(own.problems, own.shares, strict=True):
+        right[samples[0]["id"]] = share
+    return HeldOut(models[labels[-2]], own, right)
 
 
-def recipe_values(run: Run, filled: Sequence[str] = tuple(STAGES)) -> dict[str, object]:
+def recipe_values(run: Run, filled: Iterable[str] = STAGES) -> dict[str, object]:
     """The values of a run's recipe by `section.key`, and its hardware, without seed and folder. The
     sections `filled` have our defaults or trl's where the recipe sets nothing."""
-    recipe = {key: value for key, value in run.recipe.items() if key not in ("seed", "output_dir")}
+    recipe = dict(run.recipe)
+    for key in ("seed", "output_dir"):
+        recipe.pop(key, None)
     for section in filled:
         if isinstance(recipe.get(section), dict):
             defaults = configs.defaults(section) | configs.shared_defaults(section)
@@ -156,11 +156,14 @@ def recipe_values(run: Run, filled: Sequence[str] = tuple(STAGES)) -> dict[str, 
     return values
 
 
-def _differing(recipes: list[dict]) -> list[str]:
-    """The keys whose values are not the same in all recipes."""
-    keys = dict.fromkeys(key for recipe in recipes for key in recipe)
-    first = recipes[0]
-    return [key for key in keys if any(recipe.get(key) != first.get(key) for recipe in recipes)]
+def _differing(recipes: list[dict]) -> dict[str, list]:
+    """The keys whose values are not the same in all recipes, with these values."""
+    differing = {}
+    for key in dict.fromkeys(chain(*recipes)):
+        values = [recipe.get(key) for recipe in recipes]
+        if values.count(values[0]) < len(values):
+            differing[key] = values
+    return differing
 
 
 def _require_one_recipe(runs: list[Run]):
@@ -169,7 +172,7 @@ def _require_one_recipe(runs: list[Run]):
         raise RecipeError([f"{first.folder.parent.parent} has two runs of the same seed"])
     for run in runs[1:]:
         differing = _differing([recipe_values(first), recipe_values(run)])
-        differing = [key for key in differing if key != "hardware"]
+        differing.pop("hardware", None)
         if differing:
             both = f"{first.folder} and {run.folder}"
             message = f"{both} are not seeds of one recipe: they differ in {', '.join(differing)}"
@@ -184,28 +187,22 @@ def table(arms: list[Arm]) -> list[str]:
     the first."""
     head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "tokens"]
     head += ["groups without signal", "time"]
-    lines = _markdown_table([head, *map(_cells, arms)])
+    lines = terminal.table([head, *map(_cells, arms)])
+    first_runs = [arm.runs[0] for arm in arms]
     # A section that only some recipes have is not filled: its hundred defaults would all differ.
-    shared = []
-    for section in STAGES:
-        if all(isinstance(arm.runs[0].recipe.get(section), dict) for arm in arms):
-            shared.append(section)
-    recipes = [recipe_values(arm.runs[0], shared) for arm in arms]
+    shared = set(STAGES)
+    for run in first_runs:
+        shared &= {section for section in STAGES if isinstance(run.recipe.get(section), dict)}
+    recipes = [recipe_values(run, shared) for run in first_runs]
     settings = [["setting", *(arm.name for arm in arms)]]
-    for key in _differing(recipes):
-        settings.append([code(key), *(_setting_cell(recipe.get(key)) for recipe in recipes)])
+    for key, values in _differing(recipes).items():
+        settings.append([code(key), *map(_setting_cell, values)])
     if len(settings) > 1:
-        lines += ["", *_markdown_table(settings)]
+        lines += ["", *terminal.table(settings)]
     lines.append("")
     for arm in arms[1:]:
         lines.append(f"- {arms[0].name} → {arm.name}: {difference(arms[0], arm)}")
     return lines
-
-
-def _markdown_table(rows: list[list[str]]) -> list[str]:
-    """The rows as Markdown, the first of them the head."""
-    ruler = ["---", *["---:"] * (len(rows[0]) - 1)]
-    return [row(cells) for cells in [rows[0], ruler, *rows[1:]]]
 
 
 def _setting_cell(value: object) -> str:
@@ -213,36 +210,42 @@ def _setting_cell(value: object) -> str:
 
 
 def _cells(arm: Arm) -> list[str]:
-    without_signal = []
-    for run in arm.runs:
-        shares = [line[WITHOUT_SIGNAL] for line in run.metrics if WITHOUT_SIGNAL in line]
-        without_signal.append(sum(shares) / len(shares) if shares else None)
     seeds = [run.recipe.get("seed") for run in arm.runs]
     return [
         arm.name,
         " ".join(str(seed) for seed in seeds if has_type(seed, int)),
-        _mean([run.summary.get("steps") for run in arm.runs], "{:,.0f}".format),
-        _mean([completions(run) for run in arm.runs], "{:,.0f}".format),
+        _mean(arm, lambda run: run.summary.get("steps"), "{:,.0f}".format),
+        _mean(arm, completions, "{:,.0f}".format),
         *_held_out_cells(arm),
-        _mean(without_signal, "{:.1%}".format),
-        _mean([run_pages.seconds(run) for run in arm.runs], duration),
+        _mean(arm, _without_signal, "{:.1%}".format),
+        _mean(arm, run_pages.seconds, duration),
     ]
 
 
-def _mean(values: list, form: Callable[[float], str]) -> str:
+def _mean(arm: Arm, measure: Callable[[Run], float | None], form: Callable[[float], str]) -> str:
+    """The mean of a measure over the runs of an arm; empty where a run has none."""
+    values = list(map(measure, arm.runs))
     return "" if None in values else form(sum(values) / len(values))
+
+
+def _without_signal(run: Run) -> float | None:
+    """The mean share of groups without signal, over the steps that were logged."""
+    shares = [line[WITHOUT_SIGNAL] for line in run.metrics if WITHOUT_SIGNAL in line]
+    return sum(shares) / len(shares) if shares else None
 
 
 def _held_out_cells(arm: Arm) -> list[str]:
     """The number of problems; accuracy before and after, each with its interval, which for several
     runs is over their seeds; and the mean length of an answer before and after."""
+    before = []
+    after = []
     for evaluation in arm.held_out:
         if isinstance(evaluation, str):
             return ["", evaluation, ""]
-    before = [evaluation.figures[evaluation.before] for evaluation in arm.held_out]
-    after = [evaluation.figures[evaluation.after] for evaluation in arm.held_out]
-    sizes = [figures["n"] for figures in after]
-    size = " to ".join(str(n) for n in sorted({min(sizes), max(sizes)}))
+        before.append(evaluation.before.figures)
+        after.append(evaluation.after.figures)
+    sizes = sorted(figures["n"] for figures in after)
+    size = " to ".join(map(str, dict.fromkeys([sizes[0], sizes[-1]])))
     return [
         size,
         f"{_accuracy(before)} → {_accuracy(after)}",
@@ -253,8 +256,7 @@ def _held_out_cells(arm: Arm) -> list[str]:
 def _accuracy(figures: list[dict]) -> str:
     """The accuracy of one run with its interval, or the mean of several."""
     if len(figures) == 1:
-        low, high = figures[0]["interval_95"]
-        return f"{figures[0]['accuracy']:.1%} ({low:.1%} to {high:.1%})"
+        return f"{figures[0]['accuracy']:.1%} ({from_to(figures[0]['interval_95'])})"
     mean, half = over_seeds([run_figures["accuracy"] for run_figures in figures])
     return f"{mean:.1%} ± {100 * half:.1f}"
 
@@ -264,9 +266,12 @@ def _mean_tokens(figures: list[dict]) -> float:
 
 
 def _by_seed(arm: Arm) -> dict[int, HeldOut | str]:
-    seeds = [run.recipe.get("seed") for run in arm.runs]
-    pairs = zip(seeds, arm.held_out, strict=True)
-    return {seed: evaluation for seed, evaluation in pairs if has_type(seed, int)}
+    by_seed = {}
+    for run, evaluation in zip(arm.runs, arm.held_out, strict=True):
+        seed = run.recipe.get("seed")
+        if has_type(seed, int):
+            by_seed[seed] = evaluation
+    return by_seed
 
 
 def difference(first: Arm, second: Arm) -> str:
@@ -278,17 +283,19 @@ def difference(first: Arm, second: Arm) -> str:
     common = sorted(first_by_seed.keys() & second_by_seed.keys())
     if not common:
         return "not compared: no seed in common, so other warm starts"
-    pairs = [(first_by_seed[seed], second_by_seed[seed]) for seed in common]
-    for pair in pairs:
-        reason = _not_comparable(*pair)
+    gains = []
+    for seed in common:
+        reason = _not_comparable(first_by_seed[seed], second_by_seed[seed])
         if reason:
             return f"not compared: {reason}"
-    shares = [_shares_in_common(*pair) for pair in pairs]
-    if len(common) == 1:
-        alone = f"seed {common[0]} alone: " if len(first.runs) + len(second.runs) > 2 else ""
-        return alone + verdict(*shares[0])
-    gains = [sum(after) / len(after) - sum(before) / len(before) for before, after in shares]
-    return f"{seeds_verdict(gains)} over {len(common)} seeds in common"
+        shares = _shares_in_common(first_by_seed[seed].right, second_by_seed[seed].right)
+        before, after = map(fmean, shares)
+        gains.append(after - before)
+    if len(common) > 1:
+        return f"{seeds_verdict(gains)} over {len(common)} seeds in common"
+    if len(first.runs) + len(second.runs) > 2:
+        return f"seed {common[0]} alone: {verdict(*shares)}"
+    return verdict(*shares)
 
 
 def _not_comparable(first: HeldOut | str, second: HeldOut | str) -> str | None:
@@ -296,13 +303,15 @@ def _not_comparable(first: HeldOut | str, second: HeldOut | str) -> str | None:
     for evaluation in (first, second):
         if isinstance(evaluation, str):
             return evaluation
-    differing = report.differing_settings(first.terms, second.terms)
+    differing = report.differing_settings(first.after.terms, second.after.terms)
     if differing or not first.right.keys() & second.right.keys():
         return f"they were asked differently ({', '.join(differing) or 'other problems'})"
     return None
 
 
-def _shares_in_common(first: HeldOut, second: HeldOut) -> tuple[list[float], list[float]]:
+def _shares_in_common(
+    first: dict[int, float], second: dict[int, float]
+) -> tuple[list[float], list[float]]:
     """The shares of right answers of two runs, to the problems that both have answered."""
-    problems = sorted(first.right.keys() & second.right.keys())
-    return [first.right[i] for i in problems], [second.right[i] for i in problems]
+    problems = sorted(first.keys() & second.keys())
+    return list(map(first.get, problems)), list(map(second.get, problems))

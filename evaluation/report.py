@@ -2,16 +2,30 @@
 read."""
 
 import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from console.terminal import code, fenced, inline, row
+import numpy as np
+
+from console.terminal import code, fenced, inline, table
 from data.identity import fingerprint
 from data.json_files import LARGEST, read_lines, read_object
-from evaluation.statistics import change, interval, majority, paired_difference, pass_at_k, verdict
+from evaluation.statistics import (
+    change,
+    from_to,
+    interval,
+    majority,
+    paired_difference,
+    pass_at_k,
+    verdict,
+)
 from runs.folder import CONTROL, read_answers
 from schema.stages import CHAINS, STAGES
 from training.checkpoints import write_whole
@@ -23,34 +37,51 @@ TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "stric
 Samples = list[dict]  # the answers to one problem
 
 
-class Comparison(NamedTuple):
-    """Models compared on one benchmark; each dictionary is by the models' labels.
+@dataclass(frozen=True)
+class Answered:
+    """A model's answers to the problems that all compared models have answered.
 
     Attributes:
         terms: the settings that the answers depend on.
-        answers: the answers to the problems that all models have answered.
+        problems: the answers to each problem.
         figures: what `summary` measures of them.
-        table: the report's first part in Markdown: the table, and the verdict between each model
-            and the next.
     """
 
-    terms: dict[str, dict]
-    answers: dict[str, list[Samples]]
-    figures: dict[str, dict]
-    table: list[str]
+    terms: dict
+    problems: list[Samples]
+    figures: dict
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """For each problem, the share of its answers that are right."""
+        return shares_of(self.problems)
+
+    @property
+    def solved(self) -> list[float]:
+        """1.0 for each problem that has a right answer, 0.0 for any other."""
+        return [float(share > 0) for share in self.shares]
+
+
+class Comparison(NamedTuple):
+    """Models compared on one benchmark, by label. `lines`: the report's first part in Markdown: the
+    table, and the verdict between each model and the next."""
+
+    models: dict[str, Answered]
+    lines: list[str]
 
 
 def write(folder: Path, labels: list[str]) -> str:
     """Write the report of a benchmark: `report.md`, with accuracy by level and subject, how much of
     the gain is form, and flips to read, and `summary.json` with the same figures. Return its first
     part (see `Comparison`). Raises ValueError where answers are missing, or cannot be compared."""
-    _, answers, figures, table = compare(folder, labels)
-    lines = [*table, *_by(answers, "level"), *_by(answers, "subject")]
-    for before, after in pairwise(_without_control(labels)):
-        lines += _flips(before, after, answers)
+    models, first_part = compare(folder, labels)
+    lines = [*first_part, *_by(models, "level"), *_by(models, "subject")]
+    for before, after in pairwise(_without_control(models)):
+        lines += _flips(before, after, models)
+    figures = {label: model.figures for label, model in models.items()}
     write_whole(folder / "report.md", "\n".join(lines) + "\n")
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
-    return "\n".join(table)
+    return "\n".join(first_part)
 
 
 def compare(folder: Path, labels: list[str]) -> Comparison:
@@ -68,57 +99,54 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
             raise ValueError(
                 f"{label} and {labels[0]} cannot be compared: they differ in {', '.join(differing)}"
             )
-        by_problem[label] = {}
+        by_problem[label] = defaultdict(list)
         for answer in lines[1:]:
-            by_problem[label].setdefault(answer["id"], []).append(answer)
+            by_problem[label][answer["id"]].append(answer)
     common = sorted(set.intersection(*map(set, by_problem.values())))
     if not common:
         raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
-    answers = {}
-    figures = {}
-    for label, problems in by_problem.items():
-        answers[label] = [problems[i] for i in common]
-        figures[label] = summary(answers[label], folder / f"{label}.seconds.jsonl")
-    table = [*_table(folder.name, figures, terms[labels[0]]), "", *_verdict_lines(answers)]
-    table += _trained_on(folder, labels, answers[labels[0]])
-    return Comparison(terms, answers, figures, table)
+    models = {}
+    for label in labels:
+        problems = [by_problem[label][i] for i in common]
+        figures = summary(problems, folder / f"{label}.seconds.jsonl")
+        models[label] = Answered(terms[label], problems, figures)
+    lines = [*_table(folder.name, models), "", *_verdict_lines(models)]
+    lines += _trained_on(folder, labels, problems)
+    return Comparison(models, lines)
 
 
-def _trained_on(folder: Path, labels: list[str], answers: list[Samples]) -> list[str]:
+def _trained_on(folder: Path, labels: list[str], problems: list[Samples]) -> list[str]:
     """A line for each stage that was trained on some of the problems, by its data.json."""
-    fingerprints = [fingerprint(samples[0]) for samples in answers]
+    fingerprints = Counter(fingerprint(samples[0]) for samples in problems)
     lines = []
     for label in labels:
         data = read_object(folder.parent.parent / label / "data.json", LARGEST) or {}
         trained = set(str(data.get("train")).split())
-        count = sum(problem in trained for problem in fingerprints)
+        count = sum(map(fingerprints.get, fingerprints.keys() & trained))
         if label in STAGES and count:
-            lines += [
-                "",
-                f"**{label} was trained on {count:,} of these {len(fingerprints):,} problems.**",
-            ]
+            message = f"{label} was trained on {count:,} of these {len(problems):,} problems."
+            lines += ["", f"**{message}**"]
     return lines
 
 
 def gain_lines(folder: Path, labels: list[str]) -> list[str]:
     """What training has gained on a benchmark, in two lines: the accuracies, and the verdict on the
     last stage."""
-    comparison = compare(folder, labels)
-    figures = comparison.figures
-    labels = _without_control(labels)
+    models, _ = compare(folder, labels)
+    labels = _without_control(models)
     before, after = labels[-2:]
-    steps = " → ".join(f"{label} {figures[label]['accuracy']:.1%}" for label in labels)
-    samples = figures[after]["samples"]
-    average = f", {_accuracy_name(samples)}" if samples > 1 else ""
-    before_shares = shares_of(comparison.answers[before])
-    after_shares = shares_of(comparison.answers[after])
+    heading = folder.name
+    samples = models[after].figures["samples"]
+    if samples > 1:
+        heading += f", {_accuracy_name(samples)}"
+    steps = [f"{label} {models[label].figures['accuracy']:.1%}" for label in labels]
     return [
-        f"{folder.name}{average}: {steps}",
-        f"{before} → {after}: {verdict(before_shares, after_shares)}",
+        f"{heading}: {' → '.join(steps)}",
+        f"{before} → {after}: {verdict(models[before].shares, models[after].shares)}",
     ]
 
 
-def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
+def summary(problems: list[Samples], seconds: Path) -> dict:
     """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge
     counts as not right. `seconds`: the file with the time of each batch."""
     shares = shares_of(problems)
@@ -129,46 +157,49 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
         for name, values in _sample_measures(problems, samples).items():
             figures[name] = sum(values) / len(values)
             figures[f"{name}_interval_95"] = list(interval(values))
-    answers = list(chain.from_iterable(problems))
-    figures["strict"] = fmean(answer["strict"] is True for answer in answers)
-    figures["lenient"] = fmean(answer["lenient"] is True for answer in answers)
-    figures["answered"] = fmean(answer["answer"] is not None for answer in answers)
-    figures["truncated"] = fmean(answer["truncated"] for answer in answers)
-    figures["mean_tokens"] = sum(answer["tokens"] for answer in answers) / len(answers)
-    timed = batches(seconds) if seconds else []
-    total = sum(batch_seconds for batch_seconds, _ in timed)
-    if total:
-        figures["tokens_per_second"] = sum(tokens for _, tokens in timed) / total
+    totals = Counter()
+    for answer in chain.from_iterable(problems):
+        totals["strict"] += answer["strict"] is True
+        totals["lenient"] += answer["lenient"] is True
+        totals["answered"] += answer["answer"] is not None
+        totals["truncated"] += answer["truncated"]
+        totals["mean_tokens"] += answer["tokens"]
+    for name, total in totals.items():
+        figures[name] = total / sum(map(len, problems))
+    spent, tokens = batches(seconds).sum(axis=0)
+    if spent:
+        figures["tokens_per_second"] = float(tokens / spent)
     return figures
 
 
 def _sample_measures(problems: list[Samples], samples: int) -> dict[str, list[float]]:
     """pass@k for k = 2, 4, 8 … and all samples, and maj@n: each measure of every problem."""
-    right = [[answer["right"] is True for answer in problem] for problem in problems]
-    measures = {}
+    sizes = [samples]
     k = 2
-    while k < 2 * samples:
-        size = min(k, samples)
-        measures[f"pass@{size}"] = [pass_at_k(len(flags), sum(flags), size) for flags in right]
+    while k < samples:
+        sizes.insert(-1, k)
         k *= 2
-    votes = []
-    for problem, flags in zip(problems, right, strict=True):
-        votes.append(majority([answer["answer"] for answer in problem], flags))
-    measures[f"maj@{samples}"] = votes
+    measures = defaultdict(list)
+    for problem in problems:
+        flags = [answer["right"] is True for answer in problem]
+        for size in sizes:
+            measures[f"pass@{size}"].append(pass_at_k(len(flags), sum(flags), size))
+        answers = [answer["answer"] for answer in problem]
+        measures[f"maj@{samples}"].append(majority(answers, flags))
     return measures
 
 
-def batches(file: Path) -> list[tuple[float, float]]:
-    """(seconds, tokens) of each batch that was answered, from the file that records them. A full
-    disk leaves a torn line, which counts nothing."""
+def batches(file: Path) -> np.ndarray:
+    """Seconds and tokens of each batch that was answered, of shape (batches, 2), from the file that
+    records them. A full disk leaves a torn line, which counts nothing."""
     timed = []
     for batch in read_lines(file):
         with suppress(ValueError, TypeError, LookupError):
             timed.append((max(0.0, float(batch["seconds"])), float(batch["tokens"])))
-    return timed
+    return np.array(timed).reshape(-1, 2)
 
 
-def shares_of(problems: list[Samples], key: str = "right") -> list[float]:
+def shares_of(problems: Iterable[Samples], key: str = "right") -> list[float]:
     """For each problem, the share of its answers that are right."""
     return [fmean(answer[key] is True for answer in samples) for samples in problems]
 
@@ -178,32 +209,33 @@ def _accuracy_name(samples: int) -> str:
     return f"avg@{samples}" if samples > 1 else "accuracy"
 
 
-def _table(name: str, figures: dict[str, dict], terms: dict) -> list[str]:
+def _table(name: str, models: dict[str, Answered]) -> list[str]:
     """A row for each model, as Markdown."""
-    first = next(iter(figures.values()))
-    n = f"n = {first['n']}"
-    if first["samples"] > 1:
-        n += f" × {first['samples']}"
+    first = next(iter(models.values()))
+    size = f"n = {first.figures['n']}"
+    if first.figures["samples"] > 1:
+        size += f" × {first.figures['samples']}"
     for key, default in (("temperature", 0), ("top_p", 1)):
-        if terms.get(key, default) != default:
-            n += f", {key} {inline(str(terms[key]))}"
-    measures = [key for key in first if "@" in key and "interval" not in key]
+        if first.terms.get(key, default) != default:
+            size += f", {key} {inline(str(first.terms[key]))}"
+    measures = [key for key in first.figures if "@" in key and "interval" not in key]
     measures += ["strict", "lenient", "answered", "truncated"]
-    head = [f"{inline(name)} ({n})", _accuracy_name(first["samples"]), "95% interval"]
+    head = [f"{inline(name)} ({size})", _accuracy_name(first.figures["samples"]), "95% interval"]
     head += [*measures, "tokens", "tokens/s"]
-    lines = [row(head), row(["---", "---:", ":---:", *["---:"] * (len(head) - 3)])]
-    for label, values in figures.items():
-        low, high = values["interval_95"]
-        cells = [inline(label), f"{values['accuracy']:.1%}", f"{low:.1%} to {high:.1%}"]
-        cells += [f"{values[key]:.1%}" for key in measures]
-        cells.append(f"{values['mean_tokens']:.0f}")
-        has_speed = "tokens_per_second" in values
-        cells.append(f"{values['tokens_per_second']:.0f}" if has_speed else "")
-        lines.append(row(cells))
-    return lines
+    rows = [head]
+    for label, model in models.items():
+        figures = model.figures
+        cells = [inline(label), f"{figures['accuracy']:.1%}", from_to(figures["interval_95"])]
+        for key in measures:
+            cells.append(f"{figures[key]:.1%}")
+        cells += [f"{figures['mean_tokens']:.0f}", ""]
+        if "tokens_per_second" in figures:
+            cells[-1] = f"{figures['tokens_per_second']:.0f}"
+        rows.append(cells)
+    return table(rows, ["---", "---:", ":---:", *["---:"] * (len(head) - 3)])
 
 
-def _without_control(labels: list[str]) -> list[str]:
+def _without_control(labels: Iterable[str]) -> list[str]:
     return [label for label in labels if label != CONTROL]
 
 
@@ -220,100 +252,88 @@ def compared_pairs(labels: list[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def verdicts(answers: dict[str, list[Samples]]) -> dict[tuple[str, str], str]:
-    """A sentence for each pair that is compared."""
-    right = {label: shares_of(problems) for label, problems in answers.items()}
-    pairs = compared_pairs(_without_control(list(answers)))
-    return {(before, after): verdict(right[before], right[after]) for before, after in pairs}
+def changes(models: dict[str, Answered]) -> dict[tuple[str, str], tuple[float, str]]:
+    """(what is claimed as changed, the verdict) for each pair that is compared."""
+    pairs = compared_pairs(_without_control(models))
+    return {pair: change(models[pair[0]].shares, models[pair[1]].shares) for pair in pairs}
 
 
-def _verdict_lines(answers: dict[str, list[Samples]]) -> list[str]:
+def _verdict_lines(models: dict[str, Answered]) -> list[str]:
     """One verdict for each pair that is compared, where to look if a stage made the model worse,
     and how much of the gain over the first model is form."""
-    labels = _without_control(list(answers))
-    pairs = compared_pairs(labels)
+    verdicts = changes(models)
     lines = []
-    for (before, after), sentence in verdicts(answers).items():
+    for (before, after), (_, sentence) in verdicts.items():
         lines.append(f"- {inline(before)} → {inline(after)}: {sentence}")
-    samples = min(len(problem) for problems in answers.values() for problem in problems)
-    right = {label: shares_of(answers[label]) for label in labels}
+    samples = min(model.figures["samples"] for model in models.values())
     if samples > 1:
-        best = {label: [float(share > 0) for share in right[label]] for label in labels}
-        for before, after in pairs:
-            sentence = verdict(best[before], best[after])
+        for before, after in verdicts:
+            sentence = verdict(models[before].solved, models[after].solved)
             lines.append(f"- {inline(before)} → {inline(after)}, pass@{samples}: {sentence}")
-    for before, after in pairs:
-        if after in STAGES and change(right[before], right[after])[0] < 0:
+    for (before, after), (gain, _) in verdicts.items():
+        if after in STAGES and gain < 0:
             lines.append(_advice(before, after))
             break
-    if len(labels) > 1:
-        lines.append(_form_line(answers, labels[0], labels[-1]))
+    if verdicts:
+        lines.append(_form_line(models))
     return lines
 
 
 def _advice(before: str, after: str) -> str:
     """Where to look if a stage made the model worse."""
-    paid = ", or wrong ones paid (`make audit`)" if STAGES[after].samples else ""
+    questions = "Are its answers cut off"
+    if STAGES[after].samples:
+        questions += ", or wrong ones paid (`make audit`)"
     return (
-        f"- {after} is worse than {inline(before)}: read what it lost (`make view`). Are its"
-        f" answers cut off{paid}? Else take a lower {after}.learning_rate"
+        f"- {after} is worse than {inline(before)}: read what it lost (`make view`). {questions}?"
+        f" Else take a lower {after}.learning_rate"
     )
 
 
-def _form_line(answers: dict[str, list[Samples]], first: str, last: str) -> str:
+def _form_line(models: dict[str, Answered]) -> str:
     """How much of the gain of the last model over the first is form: the gain judged strictly,
     judged leniently, and over the first model that is shown one worked example."""
-    controls = [(first, "strict"), (first, "lenient")]
-    if CONTROL in answers:
+    labels = _without_control(models)
+    controls = [(labels[0], "strict"), (labels[0], "lenient")]
+    if CONTROL in models:
         controls.append((CONTROL, "lenient"))
     gains = []
     for before, key in controls:
         mean, error = paired_difference(
-            shares_of(answers[before], key), shares_of(answers[last], key)
+            shares_of(models[before].problems, key), shares_of(models[labels[-1]].problems, key)
         )
-        gains.append(
-            f"{inline(before)} → {inline(last)}, {key} {100 * mean:+.1f} ± {200 * error:.1f}"
-        )
+        names = f"{inline(before)} → {inline(labels[-1])}"
+        gains.append(f"{names}, {key} {100 * mean:+.1f} ± {200 * error:.1f}")
     return f"- form or reasoning? {'; '.join(gains)} points"
 
 
-def _by(answers: dict[str, list[Samples]], key: str) -> list[str]:
+def _by(models: dict[str, Answered], key: str) -> list[str]:
     """Accuracy of every model by level or subject, where the data has them."""
-    lines = []
-    for value, n, shares in _groups(answers, key):
-        cells = [f"{mean:.1%} ({low:.0%} to {high:.0%})" for mean, (low, high) in shares]
-        lines.append(row([inline(value), str(n), *cells]))
-    head = [row([key, "n", *map(inline, answers)]), row(["---", "---:", *["---:"] * len(answers)])]
-    return ["", *head, *lines] if lines else []
-
-
-def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[str, int, list]]:
-    """(value, n, [(accuracy, interval) of every model]) for each level or subject."""
-    values = set()
-    for samples in chain.from_iterable(answers.values()):
-        if samples[0].get(key):
-            values.add(str(samples[0][key]))
-    if len(values) > MAX_GROUPS:
+    groups: dict[str, dict[str, list[float]]] = {}
+    for label, model in models.items():
+        for samples, share in zip(model.problems, model.shares, strict=True):
+            if samples[0].get(key):
+                by_label = groups.setdefault(str(samples[0][key]), {})
+                by_label.setdefault(label, []).append(share)
+    if not 0 < len(groups) <= MAX_GROUPS:
         return []
-    groups = []
-    for value in sorted(values):
-        means = []
-        for problems in answers.values():
-            members = [samples for samples in problems if str(samples[0].get(key)) == value]
-            shares = shares_of(members)
-            means.append((sum(shares) / len(shares), interval(shares)))
-            n = len(members)
-        groups.append((value, n, means))
-    return groups
+    rows = [[key, "n", *map(inline, models)]]
+    for value, by_label in sorted(groups.items()):
+        cells = [inline(value), ""]
+        for shares in by_label.values():
+            low, high = interval(shares)
+            cells[1] = str(len(shares))
+            cells.append(f"{sum(shares) / len(shares):.1%} ({low:.0%} to {high:.0%})")
+        rows.append(cells)
+    return ["", *table(rows)]
 
 
-def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[str]:
+def _flips(before: str, after: str, models: dict[str, Answered]) -> list[str]:
     """A few problems that were won and lost, to read, with the first sample of each."""
     won = []
     lost = []
-    for old_samples, new_samples in zip(answers[before], answers[after], strict=True):
-        old = old_samples[0]
-        new = new_samples[0]
+    pairs = zip(models[before].problems, models[after].problems, strict=True)
+    for [old, *_], [new, *_] in pairs:
         if new["right"] is True and old["right"] is not True:
             won.append((old, new))
         if old["right"] is True and new["right"] is not True:

@@ -201,10 +201,10 @@ def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
     """The lines of `results` for one benchmark; a sentence where the answers are not the run's."""
     answers = f"The answers in `eval/{folder.name}`"
     try:
-        comparison = compare(folder, labels)
+        models, lines = compare(folder, labels)
     except ValueError:
         return [f"{answers} cannot be compared; `make report` says why."]
-    terms = comparison.terms[labels[-1]]
+    terms = models[labels[-1]].terms
     if terms.get("weights") != weights_hash(run.folder):
         return [
             f"{answers} belong to other weights, or to these before the folder was copied:"
@@ -214,7 +214,7 @@ def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
     if terms.get("temperature") != 0:
         sampling = f"Temperature {code(terms.get('temperature'))}"
     limit = code(terms.get("max_new_tokens"))
-    return [*comparison.table, "", f"{sampling}, at most {limit} tokens an answer."]
+    return [*lines, "", f"{sampling}, at most {limit} tokens an answer."]
 
 
 # The card -----------------------------------------------------------------------------------------

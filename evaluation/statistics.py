@@ -43,6 +43,11 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return resampled(values)
 
 
+def from_to(bounds: Sequence[float]) -> str:
+    """An interval of shares, as a report has it."""
+    return f"{bounds[0]:.1%} to {bounds[1]:.1%}"
+
+
 def over_seeds(values: Sequence[float]) -> tuple[float, float]:
     """(mean, half its 95% interval) of one value per seed: Student's t with n − 1 degrees of
     freedom, s / sqrt(n) its standard error. Infinite for a single seed, which says nothing of
@@ -95,20 +100,16 @@ def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
             votes["".join(answer.split())] += 1
     if not votes or votes[True] < max(votes.values()):
         return 0.0
-    winners = [answer for answer, count in votes.items() if count == votes[True]]
-    return 1 / len(winners)
+    return 1 / list(votes.values()).count(votes[True])
 
 
 def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
     """(mean, standard error) of after − before over the same problems: with d = after − before per
     problem, the standard error is sqrt(var(d) / n)."""
-    differences = [float(b) - float(a) for a, b in zip(before, after, strict=True)]
+    differences = np.subtract(after, before, dtype=float)
     n = len(differences)
-    mean = sum(differences) / n
-    if n < 2:
-        return mean, math.nan
-    variance = sum((d - mean) ** 2 for d in differences) / (n - 1)
-    return mean, math.sqrt(variance / n)
+    error = float(np.std(differences, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return float(np.mean(differences)), error
 
 
 def mcnemar(won: int, lost: int) -> float:
@@ -129,8 +130,9 @@ def verdict(before: Sequence[float], after: Sequence[float]) -> str:
 def change(before: Sequence[float], after: Sequence[float]) -> tuple[float, str]:
     """(what the verdict claims as changed, 0 where it claims nothing; the verdict)."""
     mean, error = paired_difference(before, after)
-    won = sum(b > a for a, b in zip(before, after, strict=True))
-    lost = sum(a > b for a, b in zip(before, after, strict=True))
+    differences = np.subtract(after, before, dtype=float)
+    won = np.count_nonzero(differences > 0)
+    lost = np.count_nonzero(differences < 0)
     figures = f"{100 * mean:+.1f} ± {200 * error:.1f} points"
     counted = f"n = {len(before)}, {won} won, {lost} lost"
     if set(before) | set(after) <= {0, 1}:
@@ -138,7 +140,7 @@ def change(before: Sequence[float], after: Sequence[float]) -> tuple[float, str]
         second_test = f"p = {p:.2g}"
         passes = p < ALPHA
     else:
-        low, high = resampled([float(b) - float(a) for a, b in zip(before, after, strict=True)])
+        low, high = resampled(differences.tolist())
         second_test = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}"
         passes = low > 0 or high < 0
     if abs(mean) > 2 * error and passes:

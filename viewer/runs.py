@@ -196,17 +196,17 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
     try:
         for label in labels:
             run_file(run.parent, f"eval/{benchmark}/{label}.jsonl")
-        terms, answers, figures, _ = report.compare(run.parent / "eval" / benchmark, labels)
+        models, _ = report.compare(run.parent / "eval" / benchmark, labels)
     except ValueError as error:
         return {"why": str(error)}
-    verdicts = report.verdicts(answers)
+    verdicts = [[*pair, text] for pair, (_, text) in report.changes(models).items()]
     comparison = {
-        "models": [_model(label, figures[label]) for label in labels],
-        "verdicts": [[before, after, text] for (before, after), text in verdicts.items()],
+        "models": [_model(label, models[label].figures) for label in labels],
+        "verdicts": verdicts,
     }
     if stage not in labels:
         return comparison
-    if terms[stage].get("weights") != weights_hash(run):
+    if models[stage].terms.get("weights") != weights_hash(run):
         comparison["why"] = (
             "The answers belong to other weights, or to these before the folder was copied."
         )
