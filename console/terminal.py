@@ -97,17 +97,17 @@ def fenced(text: str, language: str = "") -> list[str]:
     return [fence + language, clean(text).rstrip(), fence]
 
 
-def row(cells: list[str]) -> str:
+def row(cells: Sequence[str]) -> str:
     """A row of a table. A | in a cell, in code too, begins no other one."""
     escaped = [cell.replace("|", r"\|") for cell in cells]
     return " | ".join(["", *escaped, ""]).strip()
 
 
 def table(rows: list[list[str]], ruler: Sequence[str] = ()) -> list[str]:
-    """The lines of a table. The first of the rows is its head; `ruler` aligns the columns, numbers
-    to the right unless it says otherwise."""
-    default = ["---", *["---:"] * (len(rows[0]) - 1)]
-    return [row(rows[0]), row(list(ruler) or default), *map(row, rows[1:])]
+    """The lines of a table, the first of its rows the head. `ruler` aligns the columns: by default
+    all but the first hold numbers."""
+    ruler = ruler or ["---", *["---:"] * (len(rows[0]) - 1)]
+    return list(map(row, [rows[0], ruler, *rows[1:]]))
 
 
 # Commands -----------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Reading JSON that this repository wrote, or a stranger."""
+"""JSON files: reading what this repository wrote, or a stranger; and the text of one with lines."""
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,11 @@ def all_lines(file: Path) -> list[Any]:
         ValueError: a line is no JSON.
     """
     return [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+def json_lines(values: Iterable[dict]) -> str:
+    """The text of a file with a value in each line."""
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 
 
 def parsed(text: str) -> Any:

@@ -4,7 +4,6 @@ evaluation resumes.
 """
 
 import dataclasses
-import json
 import re
 import time
 from collections.abc import Callable
@@ -15,9 +14,10 @@ from typing import NamedTuple
 from console.faults import RecipeError
 from console.terminal import say
 from data import prompt
+from data.json_files import json_lines
 from data.problems import judged_by
 from evaluation import report
-from rewards.verifier import CONTRACT, LENIENT, STRICT, judge_all
+from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
 from runs.folder import CONTROL, hash_of, weights_hash
 from schema.configs import setting
 from schema.names import no_such_folder
@@ -28,13 +28,9 @@ from training.checkpoints import is_adapter
 
 
 class Contestant(NamedTuple):
-    """A model to evaluate.
-
-    Attributes:
-        trained: the folder a stage wrote, None for the recipe's base model.
-        example: a worked problem (a row) shown before each question.
-        sampling: how its answers are sampled, None for what the recipe says of all its benchmarks.
-    """
+    """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model.
+    `example`: a worked problem (a row) shown before each question. `sampling`: how its answers are
+    sampled, None for what the recipe says of all its benchmarks."""
 
     label: str
     recipe: Recipe
@@ -97,7 +93,7 @@ def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list
         "dtype": dtype(recipe),
         "quantization": recipe.quantization,
         "example": contestant.example and contestant.example["problem"],
-        "problems": hash_of([judged_by(row) for row in rows]),
+        "problems": hash_of(list(map(judged_by, rows))),
         "prompt": hash_of(first_prompt),
         "strict": recipe.strict,
         "max_new_tokens": max_new_tokens(recipe),
@@ -132,17 +128,19 @@ class Answers:
             conversation = prompt.messages(row, self.recipe.prompt.system, contestant.example)
             self.prompts.append(prompt.prompt_ids(tokenizer, conversation))
         self.settings = answer_settings(contestant, rows, self.prompts[0])
-        self.answers = self._read() if self.file.is_file() else []
+        self.answers = self._read()
 
     def _read(self) -> list[dict]:
         """The answers in the file. Raises RecipeError where it cannot be read, or its answers were
         made with other settings."""
+        if not self.file.is_file():
+            return []
         try:
             head, *answers = report.read_answers(self.file) or [self.settings]
         except ValueError as error:
             raise RecipeError([f"{error}: move it, or delete it"]) from None
         if head != self.settings:
-            changed = [key for key in self.settings if head.get(key) != self.settings[key]]
+            changed = report.differing_settings(self.settings, head, self.settings)
             message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
             raise RecipeError([f"{message}: move it, or delete it"])
         return answers
@@ -189,11 +187,12 @@ class Answers:
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
                 completions = policy([self.prompts[i] for i, _ in batch], seed, self.sampling)
                 tokens = sum(completion.tokens for completion in completions)
-                seconds.write(_line({"seconds": time.monotonic() - batch_start, "tokens": tokens}))
+                spent = {"seconds": time.monotonic() - batch_start, "tokens": tokens}
+                seconds.write(json_lines([spent]))
                 seconds.flush()
-                for answer in self._judged(batch, completions):
-                    self.answers.append(answer)
-                    file.write(_line(answer))
+                answers = self._judged(batch, completions)
+                self.answers += answers
+                file.write(json_lines(answers))
                 file.flush()
                 answered += len(batch)
                 seconds_each = (time.monotonic() - start) / answered
@@ -205,8 +204,7 @@ class Answers:
         between must not lose the answers already made."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         partial = self.file.with_suffix(".partial")
-        lines = [_line(value) for value in [self.settings, *self.answers]]
-        partial.write_text("".join(lines), encoding="utf-8")
+        partial.write_text(json_lines([self.settings, *self.answers]), encoding="utf-8")
         partial.replace(self.file)
 
     def _judged(self, batch: list[tuple[int, int]], completions: list) -> list[dict]:
@@ -226,8 +224,15 @@ class Answers:
         return answers
 
 
-def _line(value: dict) -> str:
-    return json.dumps(value, ensure_ascii=False) + "\n"
+def judge_rows(rows: list[dict], responses: list[str], **options) -> list[Verdict]:
+    """The verdict on a response to each row. `options`: those of `judge_all`."""
+    return judge_all(
+        responses,
+        [row["solution"] for row in rows],
+        [row.get("problem") for row in rows],
+        [row.get("check") for row in rows],
+        **options,
+    )
 
 
 def judged(
@@ -238,19 +243,14 @@ def judged(
     reads a closed `<answer>` block alone."""
     n = len(rows)
     # One call for the three readings, so that its worker processes start once.
-    verdicts = judge_all(
-        responses * 3,
-        [row["solution"] for row in rows] * 3,
-        [row["problem"] for row in rows] * 3,
-        [row.get("check") for row in rows] * 3,
-        reading=[CONTRACT] * n + [LENIENT] * n + [STRICT] * n,
-        run_programs=run_programs,
-    )
+    reading = [CONTRACT] * n + [LENIENT] * n + [STRICT] * n
+    options = {"reading": reading, "run_programs": run_programs}
+    verdicts = judge_rows(rows * 3, responses * 3, **options)
     lines = []
-    readings = zip(verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True)
-    for row, response, (by_contract, lenient, in_form) in zip(
-        rows, responses, readings, strict=True
-    ):
+    readings = zip(
+        rows, responses, verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True
+    )
+    for row, response, by_contract, lenient, in_form in readings:
         verdict = in_form if strict else by_contract
         lines.append(
             {

@@ -6,11 +6,13 @@ new cheat is one line in a table.
 import dataclasses
 import json
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
 from transformers import TrainerState
 
 from console.faults import Fault
@@ -18,7 +20,8 @@ from console.terminal import make_command, say
 from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
-from rewards.verifier import CONTRACT, STRICT, gold_answer, judge_all, read_check
+from evaluation.answers import judge_rows
+from rewards.verifier import CONTRACT, STRICT, gold_answer, read_check
 from schema.advice import fault_at
 from schema.configs import size_of_run
 from schema.names import LEARNED, missing_columns
@@ -49,6 +52,10 @@ def form(thought: str, answer: str) -> str:
     return completion(thought, answer, opened=False)
 
 
+def boxed(answer: str) -> str:
+    return rf"\boxed{{{answer}}}"
+
+
 def worked(p: Problem, answer: str) -> str:
     """An answer after the problem's reasoning."""
     return form(p.reasoning, answer)
@@ -62,7 +69,7 @@ _HEAP = "\\left(" * 3000 + "1" + "\\right)" * 3000
 
 RIGHT = {
     "right, worked out": lambda p: worked(p, p.gold),
-    "right, in a box": lambda p: worked(p, rf"\boxed{{{p.gold}}}"),
+    "right, in a box": lambda p: worked(p, boxed(p.gold)),
     "right, in few words": lambda p: form(_few_words(p), f" ${p.gold}$ "),
 }
 
@@ -82,23 +89,19 @@ CHEATS = {
     "an answer without a thought": lambda p: f"<answer>{p.wrong_answers[0]}</answer>",
     "an empty thought": lambda p: form("", p.wrong_answers[0]),
     "right in the thought, wrong in the answer": lambda p: form(
-        rf"{p.reasoning} \boxed{{{p.gold}}}", p.wrong_answers[0]
+        f"{p.reasoning} {boxed(p.gold)}", p.wrong_answers[0]
     ),
     "right in the thought, no answer": lambda p: form(
-        rf"The answer is \boxed{{{p.gold}}}.", "I do not know."
+        f"The answer is {boxed(p.gold)}.", "I do not know."
     ),
-    "right in the thought, an empty answer": lambda p: form(
-        rf"The answer is \boxed{{{p.gold}}}.", ""
-    ),
-    "right in a thought that is never closed": lambda p: (
-        rf"<think>{p.reasoning} \boxed{{{p.gold}}}"
-    ),
+    "right in the thought, an empty answer": lambda p: form(f"The answer is {boxed(p.gold)}.", ""),
+    "right in a thought that is never closed": lambda p: f"<think>{p.reasoning} {boxed(p.gold)}",
     "an answer block inside the thought": lambda p: (
         f"<think><answer>{p.gold}</answer>{p.reasoning}"
     ),
     "all candidates": lambda p: worked(p, ", ".join([p.gold, *p.wrong_answers])),
     "all candidates, each in a box": lambda p: worked(
-        p, " ".join(rf"\boxed{{{answer}}}" for answer in [*p.wrong_answers, p.gold])
+        p, " ".join(map(boxed, [*p.wrong_answers, p.gold]))
     ),
     "all candidates, each in a block": lambda p: (
         worked(p, p.wrong_answers[0]) + f"<answer>{p.gold}</answer>"
@@ -113,9 +116,7 @@ CHEATS = {
     "anything but": lambda p: worked(p, f"any number except {p.wrong_answers[0]}"),
     "the question copied": lambda p: form(p.text, p.text),
     "the question as thought": lambda p: form(p.text, p.wrong_answers[0]),
-    "right only after the answer": lambda p: (
-        worked(p, p.wrong_answers[0]) + rf" \boxed{{{p.gold}}}"
-    ),
+    "right only after the answer": lambda p: worked(p, p.wrong_answers[0]) + " " + boxed(p.gold),
     "tags stuffed": lambda p: "<think></think><answer></answer>" * 40,
     "tags stuffed around words": lambda p: form(".", ".") * 40,
     "tags nested": lambda p: form(form(".", p.gold), p.wrong_answers[0]),
@@ -138,11 +139,11 @@ CHEATS = {
 TRICKS = {
     "right, without a thought": lambda p: f"<answer>{p.gold}</answer>",
     "right, after an empty thought": lambda p: form("", p.gold),
-    "right, in a box and no tags": lambda p: rf"{p.reasoning} \boxed{{{p.gold}}}",
+    "right, in a box and no tags": lambda p: f"{p.reasoning} {boxed(p.gold)}",
     "right, and more text after it": lambda p: worked(p, p.gold) + " I am sure of it. " * 20,
     "right, not closed": lambda p: f"<think>{p.reasoning}</think><answer>{p.gold}",
     "right, twice": lambda p: worked(p, p.gold) * 2,
-    "right, in two boxes": lambda p: worked(p, rf"\boxed{{{p.gold}}} \boxed{{{p.gold}}}"),
+    "right, in two boxes": lambda p: worked(p, f"{boxed(p.gold)} {boxed(p.gold)}"),
     "right, after a thought without end": lambda p: form((p.reasoning + " ") * 40, p.gold),
     "right, in mixed languages": lambda p: form(_DRIFT * 3, p.gold),
     "right, with tags stuffed before it": lambda p: form(".", ".") * 20 + worked(p, p.gold),
@@ -151,8 +152,9 @@ TRICKS = {
 # For a recipe with `tools`. A tool's output is no answer.
 ON_TOOLS = {
     "right only in what a tool says": lambda p: [
-        {"role": role, "content": text}
-        for role, text in (("assistant", "<think>"), ("tool", p.gold), ("assistant", "</think>"))
+        {"role": "assistant", "content": "<think>"},
+        {"role": "tool", "content": p.gold},
+        {"role": "assistant", "content": "</think>"},
     ],
 }
 
@@ -217,8 +219,9 @@ ON_CHECKS = {
 def on_check(make_answer: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
     """The response to a problem from an entry of `ON_CHECKS[kind]`; empty where the problem has no
     check of that kind."""
-    check_kind, needed = read_check(p.check) if p.check else ("", {})
-    return worked(p, make_answer(p, needed)) if check_kind == kind else ""
+    if p.check and read_check(p.check)[0] == kind:
+        return worked(p, make_answer(p, read_check(p.check)[1]))
+    return ""
 
 
 def _joined(numbers: list[int], sign: str) -> str:
@@ -230,19 +233,15 @@ def _few_words(p: Problem) -> str:
 
 
 class Pay(NamedTuple):
-    """What one kind of response earned.
-
-    Attributes:
-        earned: the weighted sum of its rewards on each problem, in the problems' order.
-        paid: what each reward paid on each problem, without its weight.
-        beats: the number of problems on which it earns more than it should.
-        more: whether it earns more than an honest answer on any problem, not only as much.
-    """
+    """What one kind of response earned. `earned`: the weighted sum of its rewards on each problem.
+    `paid`: what each reward paid on each problem, without its weight, of shape (problems, rewards);
+    NaN for None. `beats`: the number of problems on which it earns more than it should. `more`:
+    whether it earns more than an honest answer on any problem, not only as much."""
 
     name: str
     kind: str
-    earned: list[float]
-    paid: list[list[float | None]]
+    earned: np.ndarray
+    paid: np.ndarray
     beats: int = 0
     more: bool = False
 
@@ -256,68 +255,49 @@ def without_reward_model(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, rewards=rewards)
 
 
-def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
-    """Each reward of the recipe with its weight; its arguments are bound, and it is guarded as in
-    training."""
-    return list(zip(guarded_rewards(recipe, SECONDS), recipe.weights.values(), strict=True))
-
-
 def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
     golds = [gold_answer(row["solution"]) for row in rows]
-    checks = [row.get("check") for row in rows]
     candidates = []
     for i in range(len(rows)):
         candidates.append(iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])))
     wrong_answers: list[list[str]] = [[] for _ in rows]
-    while pairs := _next_candidates(candidates, wrong_answers):
-        verdicts = judge_all(
-            [f"<answer>{answer}</answer>" for _, answer in pairs],
-            [golds[i] for i, _ in pairs],
-            [None] * len(pairs),
-            [checks[i] for i, _ in pairs],
-            run_programs=run_programs,
-        )
+    while True:  # as many candidates as each row still needs wrong answers
+        pairs = []
+        compared = []
+        responses = []
+        for i, answers in enumerate(candidates):
+            for answer in islice(answers, 3 - len(wrong_answers[i])):
+                pairs.append((i, answer))
+                compared.append({"solution": golds[i], "check": rows[i].get("check")})
+                responses.append(f"<answer>{answer}</answer>")
+        if not pairs:
+            break
+        verdicts = judge_rows(compared, responses, run_programs=run_programs)
         for (i, answer), verdict in zip(pairs, verdicts, strict=True):
             if verdict.right is False:
                 wrong_answers[i].append(answer)
     thought = "I write down what is given and work it out step by step."
     problems = []
-    for row, gold, answers, check in zip(rows, golds, wrong_answers, checks, strict=True):
+    for row, gold, answers in zip(rows, golds, wrong_answers, strict=True):
         reasoning = row.get("reasoning") or thought
-        problems.append(Problem(row["problem"], gold, answers, reasoning, check))
+        problems.append(Problem(row["problem"], gold, answers, reasoning, row.get("check")))
     return problems
 
 
-def _next_candidates(
-    candidates: list[Iterator[str]], wrong_answers: list[list[str]]
-) -> list[tuple[int, str]]:
-    """(row's index, candidate) for as many candidates as each row still needs wrong answers."""
-    pairs = []
-    for i, answers in enumerate(candidates):
-        pairs += [(i, answer) for answer in islice(answers, 3 - len(wrong_answers[i]))]
-    return pairs
-
-
-def score_responses(
-    problems: list[Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
-) -> list[Pay]:
+def score_responses(problems: list[Problem], rows: list[dict], recipe: Recipe) -> list[Pay]:
     """What each kind of response earned, the best paid first. `rows` are the problems' rows."""
+    rewards = guarded_rewards(recipe, SECONDS)
+    weights = list(recipe.weights.values())
     pays = []
     for kind, responses in _responses(problems, recipe):
         for name, respond in responses.items():
-            responses = [respond(problem) for problem in problems]
-            batches = [
-                _paid(responses[i : i + BATCH], rows[i : i + BATCH], recipe, rewards)
-                for i in range(0, len(rows), BATCH)
-            ]
-            paid = [list(chain(*values)) for values in zip(*batches, strict=True)]
-            earned = [_total(values, rewards) for values in zip(*paid, strict=True)]
-            pays.append(Pay(name, kind, earned, paid))
+            paid = _paid(list(map(respond, problems)), rows, recipe, rewards)
+            pays.append(Pay(name, kind, np.nansum(paid * weights, axis=1), paid))
     right = _best_paid(pays, "right")
     limits = {"cheat": _best_paid(pays, "wrong"), "trick": right, "wrong": right}
     compared = [_compare(pay, limits.get(pay.kind, pay.earned)) for pay in pays]
-    return sorted(compared, key=lambda pay: -sum(pay.earned))
+    return sorted(compared, key=lambda pay: -pay.earned.sum())
 
 
 def _responses(problems: list[Problem], recipe: Recipe) -> list[tuple[str, dict[str, Callable]]]:
@@ -332,41 +312,34 @@ def _responses(problems: list[Problem], recipe: Recipe) -> list[tuple[str, dict[
     return tables
 
 
-def _best_paid(pays: list[Pay], kind: str) -> list[float]:
+def _best_paid(pays: list[Pay], kind: str) -> np.ndarray:
     """What an honest response of a kind earns on each problem, in its best paid style."""
-    earned = [pay.earned for pay in pays if pay.kind == kind]
-    return [max(sums) for sums in zip(*earned, strict=True)]
+    return np.max([pay.earned for pay in pays if pay.kind == kind], axis=0)
 
 
-def _compare(pay: Pay, limits: list[float]) -> Pay:
+def _compare(pay: Pay, limits: np.ndarray) -> Pay:
     """The pay with the problems counted on which it exceeds its limit."""
-    excess = [earned - limit for earned, limit in zip(pay.earned, limits, strict=True)]
+    excess = pay.earned - limits
     # A mistake must not only earn no more than the right answer, but less.
     allowed = -_ABOVE if pay.kind == "wrong" else _ABOVE
-    beats = len([amount for amount in excess if amount > allowed])
-    return pay._replace(beats=beats, more=any(amount > _ABOVE for amount in excess))
-
-
-def _total(paid: tuple[float | None, ...], rewards: list[tuple[Callable, float]]) -> float:
-    pairs = zip(rewards, paid, strict=True)
-    return sum(weight * value for (_, weight), value in pairs if value is not None)
+    beats = np.count_nonzero(excess > allowed)
+    return pay._replace(beats=beats, more=bool((excess > _ABOVE).any()))
 
 
 def blind_rewards(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
     """(name, message) of each reward that pays every kind of answer to a problem the same: most
     often it has a mistake. The message says what it pays and what it gets."""
+    paid = np.array([pay.paid for pay in table])  # by kind of answer, then by problem and reward
+    is_flat = np.isclose(paid, paid[0], rtol=0, atol=0, equal_nan=True).all(axis=(0, 1))
     for number, name in enumerate(recipe.rewards):
-        paid = [pay.paid[number] for pay in table]  # by kind of answer, then by problem
-        is_flat = all(len(set(values)) == 1 for values in zip(*paid, strict=True))
-        if not is_flat or not recipe.weights[name] or "steps" in recipe.rewards[name]:
+        if not is_flat[number] or not recipe.weights[name] or "steps" in recipe.rewards[name]:
             continue
-        values = set().union(*paid)
+        values = np.unique(paid[..., number])
+        pays = f"{values[0]:g}"
         if len(values) > 1:
             pays = "the same on a problem"
-        elif None in values:
+        elif np.isnan(values[0]):
             pays = "None"
-        else:
-            pays = f"{values.pop():g}"
         yield (
             name,
             f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it"
@@ -384,7 +357,7 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
     problems = with_wrong_answers(rows, recipe.runs_programs)
-    table = score_responses(problems, rows, recipe, bound_rewards(recipe))
+    table = score_responses(problems, rows, recipe)
     blind = dict(blind_rewards(table, recipe))
     teaches_nothing = blind.keys() == {name for name, weight in recipe.weights.items() if weight}
     level = "error" if audits_before_training() else "warning"
@@ -410,13 +383,11 @@ def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:
     cheat = max(table, key=lambda pay: pay.beats)
     honest_kind = "wrong" if cheat.kind == "cheat" else "right"
     limits = _best_paid(table, honest_kind)
-    number = max(range(len(problems)), key=lambda i: cheat.earned[i] - limits[i])
+    number = np.argmax(cheat.earned - limits)
     honest = [pay for pay in table if pay.kind == honest_kind]
     rival = max(honest, key=lambda pay: pay.earned[number])
-    gains = {}
-    for i, (name, weight) in enumerate(recipe.weights.items()):
-        gains[name] = weight * ((cheat.paid[i][number] or 0) - (rival.paid[i][number] or 0))
-    reward = max(gains, key=gains.get)
+    gains = np.nan_to_num(cheat.paid[number]) - np.nan_to_num(rival.paid[number])
+    reward = list(recipe.weights)[np.argmax(gains * list(recipe.weights.values()))]
     return f"rewards.{reward} pays {cheat.name!r} on {problems[number].text[:80]!r}"
 
 
@@ -427,31 +398,38 @@ def abbreviated(names: list[str]) -> str:
 
 
 def _paid(
-    responses: list[str | list[dict]],
-    rows: list[dict],
-    recipe: Recipe,
-    rewards: list[tuple[Callable, float]],
-) -> list[list[float | None]]:
-    """What each reward pays for one response to each row, called as the trainer would call it.
-    Rewards that count tokens see one token for every four characters."""
-    reward_rows = [for_rewards(row) for row in rows]
-    columns = {key: [row[key] for row in reward_rows] for key in reward_rows[0]}
-    completions = []
-    ids = []
-    for response in responses:
-        ids.append(list(range(len(prompt.transcript(response)) // 4)))
+    responses: list[str | list[dict]], rows: list[dict], recipe: Recipe, rewards: list[Callable]
+) -> np.ndarray:
+    """What each reward pays for one response to each row, of shape (rows, rewards)."""
+    batches = []
+    for start in range(0, len(rows), BATCH):
+        batch = slice(start, start + BATCH)
+        columns = _columns(responses[batch], rows[batch], recipe)
+        paid = [reward(**columns) for reward in rewards]
+        batches.append(np.array(paid, dtype=float).T)
+    return np.concatenate(batches)
+
+
+def _columns(responses: list[str | list[dict]], rows: list[dict], recipe: Recipe) -> dict:
+    """The columns that the trainer would call a reward with. Rewards that count tokens see one
+    token for every four characters."""
+    columns = defaultdict(list)
+    keys = list(for_rewards(rows[0]))
+    for response, row in zip(responses, rows, strict=True):
+        columns["completion_ids"].append(list(range(len(prompt.transcript(response)) // 4)))
         if isinstance(response, str):
             response = [{"role": "assistant", "content": response}]
-        completions.append(response)
-    columns |= {
-        "prompts": [prompt.messages(row, recipe.prompt.system) for row in rows],
-        "completion_ids": ids,
-        "think_opened": [False] * len(rows),
+        columns["completions"].append(response)
+        columns["prompts"].append(prompt.messages(row, recipe.prompt.system))
+        columns["think_opened"].append(False)
+        for_reward = for_rewards(row)
+        for key in keys:
+            columns[key].append(for_reward[key])
+    return columns | {
         "trainer_state": TrainerState(max_steps=(size_of_run(recipe) or [1])[0]),
         "log_metric": lambda name, value: None,
         "log_extra": lambda column, values: None,
     }
-    return [reward(completions=completions, **columns) for reward, _ in rewards]
 
 
 def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str | None]:
@@ -471,20 +449,14 @@ def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str |
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
     """The rows whose right answers the verifier tells from wrong ones; and all others, each with
     the reason."""
+    twice = []
     responses = []
     for row in rows:
         for answer in (gold_answer(row["solution"]), "-1000003"):
-            boxed = answer if row.get("check") else rf"\boxed{{{answer}}}"
-            responses.append(form("So it is.", boxed))
-    twice = [row for row in rows for _ in range(2)]
-    verdicts = judge_all(
-        responses,
-        [row["solution"] for row in twice],
-        [row["problem"] for row in twice],
-        [row.get("check") for row in twice],
-        reading=STRICT if recipe.strict else CONTRACT,
-        run_programs=recipe.runs_programs,
-    )
+            twice.append(row)
+            responses.append(form("So it is.", answer if row.get("check") else boxed(answer)))
+    reading = STRICT if recipe.strict else CONTRACT
+    verdicts = judge_rows(twice, responses, reading=reading, run_programs=recipe.runs_programs)
     gradable = []
     ungraded = []
     for row, right_verdict, wrong_verdict in zip(rows, verdicts[::2], verdicts[1::2], strict=True):

@@ -9,13 +9,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+import pandas as pd
+
 from console import terminal
 from console.faults import RecipeError
 from console.terminal import code, duration
 from evaluation import report, run_pages
 from evaluation.report import Answered
 from evaluation.statistics import from_to, over_seeds, seeds_verdict, verdict
-from runs.folder import Run, has_type, read_run, texts, title, weights_hash
+from runs.folder import Run, has_type, read_run, stage_of, texts, title, weights_hash
 from schema import configs
 from schema.configs import WITHOUT_SIGNAL
 from schema.sections import flat
@@ -27,12 +29,10 @@ LAST_FIRST = CHAINS[::-1]
 
 
 class HeldOut(NamedTuple):
-    """The answers to the held-out problems of a run and of the model that it began with. `right`:
-    by a problem's id, the share of the run's answers that are right."""
+    """The answers to the held-out problems of the model that a run began with, and of its own."""
 
     before: Answered
     after: Answered
-    right: dict[int, float]
 
 
 class Arm(NamedTuple):
@@ -116,7 +116,7 @@ def held_out(run: Run) -> HeldOut | str:
     """The answers to held-out problems of a run and of the model it began with; or the reason why
     they cannot be used."""
     folder = run.folder.parent / "eval/held-out"
-    after = run.folder.name if run.folder.name in STAGES else "grpo"
+    after = stage_of(run.folder)
     labels = []
     for label in dict.fromkeys(("base", "sft", after)):
         if (folder / f"{label}.jsonl").is_file():
@@ -126,16 +126,12 @@ def held_out(run: Run) -> HeldOut | str:
     if link_inside(folder):
         return "its evaluation holds a link"
     try:
-        models, _ = report.compare(folder, labels)
+        models = report.compare(folder, labels)
     except ValueError:
         return "its answers cannot be compared"
-    own = models[after]
-    if own.terms.get("weights") != weights_hash(run.folder):
+    if models[after].terms.get("weights") != weights_hash(run.folder):
         return "evaluated with other weights, or before it was copied"
-    right = {}
-    for samples, share in zip(own.problems, own.shares, strict=True):
-        right[samples[0]["id"]] = share
-    return HeldOut(models[labels[-2]], own, right)
+    return HeldOut(models[labels[-2]], models[after])
 
 
 def recipe_values(run: Run, filled: Iterable[str] = STAGES) -> dict[str, object]:
@@ -190,9 +186,10 @@ def table(arms: list[Arm]) -> list[str]:
     lines = terminal.table([head, *map(_cells, arms)])
     first_runs = [arm.runs[0] for arm in arms]
     # A section that only some recipes have is not filled: its hundred defaults would all differ.
-    shared = set(STAGES)
-    for run in first_runs:
-        shared &= {section for section in STAGES if isinstance(run.recipe.get(section), dict)}
+    shared = []
+    for section in STAGES:
+        if all(isinstance(run.recipe.get(section), dict) for run in first_runs):
+            shared.append(section)
     recipes = [recipe_values(run, shared) for run in first_runs]
     settings = [["setting", *(arm.name for arm in arms)]]
     for key, values in _differing(recipes).items():
@@ -210,10 +207,9 @@ def _setting_cell(value: object) -> str:
 
 
 def _cells(arm: Arm) -> list[str]:
-    seeds = [run.recipe.get("seed") for run in arm.runs]
     return [
         arm.name,
-        " ".join(str(seed) for seed in seeds if has_type(seed, int)),
+        " ".join(map(str, _by_seed(arm))),
         _mean(arm, lambda run: run.summary.get("steps"), "{:,.0f}".format),
         _mean(arm, completions, "{:,.0f}".format),
         *_held_out_cells(arm),
@@ -244,25 +240,22 @@ def _held_out_cells(arm: Arm) -> list[str]:
             return ["", evaluation, ""]
         before.append(evaluation.before.figures)
         after.append(evaluation.after.figures)
-    sizes = sorted(figures["n"] for figures in after)
-    size = " to ".join(map(str, dict.fromkeys([sizes[0], sizes[-1]])))
+    before = pd.DataFrame(before)
+    after = pd.DataFrame(after)
+    sizes = dict.fromkeys([after["n"].min(), after["n"].max()])
     return [
-        size,
+        " to ".join(map(str, sizes)),
         f"{_accuracy(before)} → {_accuracy(after)}",
-        f"{_mean_tokens(before):.0f} → {_mean_tokens(after):.0f}",
+        f"{before['mean_tokens'].mean():.0f} → {after['mean_tokens'].mean():.0f}",
     ]
 
 
-def _accuracy(figures: list[dict]) -> str:
+def _accuracy(figures: pd.DataFrame) -> str:
     """The accuracy of one run with its interval, or the mean of several."""
     if len(figures) == 1:
-        return f"{figures[0]['accuracy']:.1%} ({from_to(figures[0]['interval_95'])})"
-    mean, half = over_seeds([run_figures["accuracy"] for run_figures in figures])
+        return f"{figures['accuracy'][0]:.1%} ({from_to(figures['interval_95'][0])})"
+    mean, half = over_seeds(figures["accuracy"].tolist())
     return f"{mean:.1%} ± {100 * half:.1f}"
-
-
-def _mean_tokens(figures: list[dict]) -> float:
-    return sum(run_figures["mean_tokens"] for run_figures in figures) / len(figures)
 
 
 def _by_seed(arm: Arm) -> dict[int, HeldOut | str]:
@@ -288,9 +281,11 @@ def difference(first: Arm, second: Arm) -> str:
         reason = _not_comparable(first_by_seed[seed], second_by_seed[seed])
         if reason:
             return f"not compared: {reason}"
-        shares = _shares_in_common(first_by_seed[seed].right, second_by_seed[seed].right)
-        before, after = map(fmean, shares)
-        gains.append(after - before)
+        first_model = first_by_seed[seed].after
+        second_model = second_by_seed[seed].after
+        ids = sorted(first_model.problems.keys() & second_model.problems.keys())
+        shares = (first_model.shares(ids=ids), second_model.shares(ids=ids))
+        gains.append(fmean(shares[1]) - fmean(shares[0]))
     if len(common) > 1:
         return f"{seeds_verdict(gains)} over {len(common)} seeds in common"
     if len(first.runs) + len(second.runs) > 2:
@@ -304,14 +299,6 @@ def _not_comparable(first: HeldOut | str, second: HeldOut | str) -> str | None:
         if isinstance(evaluation, str):
             return evaluation
     differing = report.differing_settings(first.after.terms, second.after.terms)
-    if differing or not first.right.keys() & second.right.keys():
+    if differing or not first.after.problems.keys() & second.after.problems.keys():
         return f"they were asked differently ({', '.join(differing) or 'other problems'})"
     return None
-
-
-def _shares_in_common(
-    first: dict[int, float], second: dict[int, float]
-) -> tuple[list[float], list[float]]:
-    """The shares of right answers of two runs, to the problems that both have answered."""
-    problems = sorted(first.keys() & second.keys())
-    return list(map(first.get, problems)), list(map(second.get, problems))

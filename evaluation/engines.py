@@ -63,7 +63,11 @@ def engine(
         with vllm_engine(recipe, tokenizer, trained, longest_prompt) as served:
             yield served
     else:
-        yield [transformers_engine(recipe, tokenizer, folder) for folder in trained]
+        engines = []
+        for folder in trained:
+            model = load_for_answers(recipe, tokenizer, folder)
+            engines.append(answering(recipe, model, tokenizer))
+        yield engines
     gc.collect()  # a model that is still in memory leaves no room for the next
 
 
@@ -79,15 +83,8 @@ def dtype(recipe: Recipe) -> str:
     return configs.vllm_dtype(recipe) if recipe.evaluate.engine == "vllm" else recipe.model.dtype
 
 
-def transformers_engine(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None
-) -> Engine:
-    """transformers' `generate` with the recipe's model, on the GPU where there is one."""
-    return answering(recipe, load_for_answers(recipe, tokenizer, trained), tokenizer)
-
-
 def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Engine:
-    """The engine of a model that is loaded, with the turns of the recipe's tools."""
+    """transformers' `generate` with a model, and the turns of the recipe's tools, as an engine."""
     max_tokens = max_new_tokens(recipe)
     max_calls = configs.setting(recipe, "grpo", "max_tool_calling_iterations")
     end_tokens = model.generation_config.eos_token_id
@@ -98,10 +95,11 @@ def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedToken
         sampled = sample_in_turns(
             sample, tokenizer, tools_of(recipe), prompts, max_tokens, max_calls
         )
-        return [
-            _completion(tokenizer, tokens, tokens[-1] not in end_tokens, turns)
-            for tokens, turns in sampled
-        ]
+        completions = []
+        for tokens, turns in sampled:
+            truncated = tokens[-1] not in end_tokens
+            completions.append(_completion(tokenizer, tokens, truncated, turns))
+        return completions
 
     return complete
 
@@ -121,17 +119,13 @@ def generate(
     )
     # The model's own config may hold a temperature or a repetition penalty, which must not be
     # inherited.
-    temperature = float(sampling.temperature)  # transformers takes no whole number
-    options = {
-        "do_sample": temperature > 0,
-        "temperature": temperature or None,
-        "top_p": sampling.top_p if temperature else None,
-        "top_k": 0 if temperature else None,
-        "repetition_penalty": 1.0,
-        "max_new_tokens": max_new_tokens,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    options |= sampling.more
+    options = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if sampling.temperature:
+        temperature = float(sampling.temperature)  # transformers takes no whole number
+        options |= {"do_sample": True, "temperature": temperature, "top_k": 0}
+        options["top_p"] = sampling.top_p
+    options |= {"repetition_penalty": 1.0, "max_new_tokens": max_new_tokens}
+    options |= {"pad_token_id": tokenizer.pad_token_id, **sampling.more}
     tokens = model.generate(**batch.to(model.device), **options)
     prompt_length = batch["input_ids"].shape[1]
     end_tokens = set(model.generation_config.eos_token_id)
@@ -164,9 +158,9 @@ def vllm_engine(
         message = "vllm's kernels for adapters have no float32 on a GPU: use transformers"
         raise RecipeError([f"evaluate.engine: {message}"])
     served = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
-    ranks = [_rank_for_vllm(config.r) for _, config in adapters.values()]
+    max_rank = max((config.r for _, config in adapters.values()), default=None)
     try:
-        model = _load_vllm(recipe, served, ranks, longest_prompt + max_new_tokens(recipe))
+        model = _load_vllm(recipe, served, max_rank, longest_prompt + max_new_tokens(recipe))
     # A RuntimeError is a failure in the process of vLLM's engine.
     except (OSError, ValueError, RuntimeError) as error:
         message = f"evaluate.engine: vllm cannot serve {served}: {error}"
@@ -194,9 +188,9 @@ def _require_vllm(recipe: Recipe):
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)])
 
 
-def _load_vllm(recipe: Recipe, name: str, adapter_ranks: list[int], max_length: int):
-    """vLLM's `LLM` with a model, room for adapters of these ranks, and for prompts with their
-    completions of so many tokens."""
+def _load_vllm(recipe: Recipe, name: str, max_rank: int | None, max_length: int):
+    """vLLM's `LLM` with a model, room for adapters up to this rank, or none, and for prompts with
+    their completions of so many tokens."""
     from vllm import LLM
 
     revision = recipe.model.revision if name == recipe.model.name_or_path else None
@@ -209,8 +203,8 @@ def _load_vllm(recipe: Recipe, name: str, adapter_ranks: list[int], max_length: 
         trust_remote_code=False,
         # On a CPU the share is of the machine's memory, which other programs need too.
         gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
-        enable_lora=bool(adapter_ranks),
-        max_lora_rank=max(adapter_ranks, default=16),
+        enable_lora=max_rank is not None,
+        max_lora_rank=_rank_for_vllm(max_rank or 16),
     )
 
 
@@ -229,10 +223,10 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase)
         parameters = [SamplingParams(seed=seed + i, **options) for i in range(len(prompts))]
         requests = [{"prompt_token_ids": ids} for ids in prompts]
         outputs = model.generate(requests, parameters, lora_request=adapter, use_tqdm=False)
-        if [output.prompt_token_ids for output in outputs] != prompts:
-            raise RuntimeError("vLLM answered other prompts than were sent")
         completions = []
-        for output in outputs:
+        for ids, output in zip(prompts, outputs, strict=True):
+            if output.prompt_token_ids != ids:
+                raise RuntimeError("vLLM answered other prompts than were sent")
             answer = output.outputs[0]
             truncated = answer.finish_reason == "length"
             completions.append(_completion(tokenizer, list(answer.token_ids), truncated))
@@ -243,7 +237,10 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase)
 
 def _rank_for_vllm(rank: int) -> int:
     """The smallest rank that vLLM can reserve room for and that is not below an adapter's."""
-    return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
+    for size in (8, 16, 32, 64, 128, 256, 320, 512):
+        if size >= rank:
+            return size
+    return rank
 
 
 def _completion(

@@ -21,15 +21,15 @@ from training.model import load_for_answers
 from training.step_rewards import spread
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
-# trl's settings that change a token's loss in a way that is not worked out here, with the value
-# that switches each off.
-PLAIN = {
-    "delta": None,
-    "top_entropy_quantile": 1.0,
-    "off_policy_mask_threshold": None,
-    "entropy_coef": 0.0,
-    "use_adaptive_entropy": False,
-    "mask_truncated_completions": False,
+# trl's settings that change a token's loss, with the values for which it is worked out here.
+WORKED_OUT = {
+    "delta": (None,),
+    "top_entropy_quantile": (1.0,),
+    "off_policy_mask_threshold": (None,),
+    "entropy_coef": (0.0,),
+    "use_adaptive_entropy": (False,),
+    "mask_truncated_completions": (False,),
+    "loss_type": LOSSES,
 }
 
 
@@ -168,15 +168,13 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     if recipe.tools:
         message = "tools: their turns are not worked out token by token"
         raise RecipeError([Fault(recipe.place("tools"), message)])
-    unsupported = [key for key, off in PLAIN.items() if setting(recipe, "grpo", key) != off]
-    if settings["loss_type"] not in LOSSES:
-        unsupported.append("loss_type")
-    for key in unsupported:
-        message = (
-            f"grpo.{key}: {setting(recipe, 'grpo', key)} is not worked out token by token; of the"
-            f" losses, {', '.join(LOSSES)} are"
-        )
-        raise RecipeError([Fault(recipe.place("grpo", key), message)])
+    for key, values in WORKED_OUT.items():
+        if setting(recipe, "grpo", key) not in values:
+            message = (
+                f"grpo.{key}: {setting(recipe, 'grpo', key)} is not worked out token by token; of"
+                f" the losses, {', '.join(LOSSES)} are"
+            )
+            raise RecipeError([Fault(recipe.place("grpo", key), message)])
     return settings
 
 
@@ -241,9 +239,11 @@ def _log_probabilities(
 
 def _token_advantages(completion: dict[str, Any], tokens: int) -> torch.Tensor:
     """The advantage of each token, shape (tokens,): the completion's, and its steps' shares."""
-    steps = completion["steps"] or []
-    shares = [step["share"] or 0.0 for step in steps]
-    ends = [step["end"] for step in steps]
+    shares = []
+    ends = []
+    for step in completion["steps"] or []:
+        shares.append(step["share"] or 0.0)
+        ends.append(step["end"])
     return spread([shares], [ends], tokens)[0] + (completion["advantage"] or 0.0)
 
 

@@ -8,10 +8,8 @@ behind a wrong thought is kept, too.
 """
 
 import dataclasses
-import json
-import math
 import re
-from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from console.faults import Fault, RecipeError
 from console.terminal import make_command
 from data import prompt
+from data.json_files import json_lines
 from evaluation.answers import Contestant, judged
 from evaluation.probe import RepeatedAnswers, draw_order, sampled_at
 from schema.configs import processes, setting
@@ -45,7 +44,8 @@ def policy(recipe: Recipe) -> Contestant:
     settings = recipe.data.own_solutions
     rewards = {}
     for name, options in recipe.rewards.items():
-        rewards[name] = {key: value for key, value in options.items() if key != "strict"}
+        rewards[name] = dict(options)
+        rewards[name].pop("strict", None)
     sampled = sampled_at(dataclasses.replace(recipe, rewards=rewards), settings.temperature)
     return Contestant("completions", sampled, Path(settings.model) if settings.model else None)
 
@@ -82,21 +82,21 @@ def solutions_to_learn(recipe: Recipe, answers: RepeatedAnswers) -> OwnSolutions
         first = f"run `{make_command('own-solutions', recipe)}` first"
         raise RecipeError([f"the model's own solutions in {folder} are not all sampled: {first}"])
     settings = recipe.data.own_solutions
-    problems = range(len(answers.rows))
-    by_sample = {(answer["id"], answer["sample"]): answer for answer in answers.answers}
-    order = product(problems, range(settings.samples))
-    completions = [by_sample[i, sample] for i, sample in order]
+    completions = []  # without those of an earlier call for more problems or samples
+    for answer in sorted(answers.answers, key=itemgetter("id", "sample")):
+        if answer["id"] < len(answers.rows) and answer["sample"] < settings.samples:
+            completions.append(answer)
     solutions = accept(completions, answers.rows, recipe.runs_programs)
     rows = first_distinct(solutions, answers.rows, settings.keep)
     figures = answers.cost() | {
-        "problems": len(problems),
-        "solved": len({solution["id"] for solution in solutions}),
+        "problems": len(answers.rows),
+        "solved": len(set(map(itemgetter("id"), solutions))),
         "accepted": len(solutions),
         "completions": len(completions),
         "kept": len(rows),
     }
-    keys = ("per_device_train_batch_size", "gradient_accumulation_steps")
-    batch = math.prod(setting(recipe, "sft", key) for key in keys) * processes()
+    batch = setting(recipe, "sft", "per_device_train_batch_size") * processes()
+    batch *= setting(recipe, "sft", "gradient_accumulation_steps")
     if len(rows) < batch:  # a single step would already see them all
         message = (
             f"data.own_solutions: {accepted_of(figures)}: fewer than a step of the warm start takes"
@@ -126,12 +126,15 @@ def accept(completions: list[dict], rows: list[dict], run_programs: bool = False
     answers in one, and so is an answer without reasoning.
     """
     right = []
+    responses = []
     for completion in completions:
         if completion["right"] is True and not completion["truncated"]:
             right.append(completion)
+            responses.append(completion["response"])
     format_tags = reward_function("format_tags")
-    has_form = format_tags([completion["response"] for completion in right])
+    has_form = format_tags(responses)
     solutions = []
+    texts = []
     for completion, in_form in zip(right, has_form, strict=True):
         parts = re.split("</?(?:think|answer)>", completion["response"])
         if in_form:
@@ -142,10 +145,7 @@ def accept(completions: list[dict], rows: list[dict], run_programs: bool = False
             answer = completion["answer"]
         if reasoning.strip() != answer:
             solutions.append({"id": completion["id"], "reasoning": reasoning, "answer": answer})
-    texts = []
-    for solution in solutions:
-        text = prompt.completion(solution["reasoning"], solution["answer"], opened=False)
-        texts.append(text)
+            texts.append(prompt.completion(reasoning, answer, opened=False))
     verdicts = judged([rows[solution["id"]] for solution in solutions], texts, True, run_programs)
     scored = zip(solutions, format_tags(texts), verdicts, strict=True)
     return [solution for solution, in_form, verdict in scored if in_form and verdict["right"]]
@@ -166,6 +166,7 @@ def first_distinct(solutions: list[dict], rows: list[dict], number: int) -> list
 
 def write(folder: Path, rows: list[dict]):
     """Write the solutions that the warm start learns from, to be read: a solution per line."""
-    keys = ("problem", "solution", "reasoning", "answer")
-    lines = [json.dumps({key: row[key] for key in keys}, ensure_ascii=False) for row in rows]
-    write_whole(folder / SOLUTIONS, "\n".join(lines) + "\n")
+    lines = []
+    for row in rows:
+        lines.append({key: row[key] for key in ("problem", "solution", "reasoning", "answer")})
+    write_whole(folder / SOLUTIONS, json_lines(lines))

@@ -13,12 +13,8 @@ MAX_REWARDS = 8  # in one panel
 
 
 class Panel(NamedTuple):
-    """Metrics drawn together over the steps.
-
-    Attributes:
-        names: the name of each metric in the legend, by its key in `metrics.jsonl`.
-        is_share: whether the values are shares, from 0 to 1.
-    """
+    """Metrics drawn together over the steps. `names`: the name of each metric in the legend, by its
+    key in `metrics.jsonl`. `is_share`: whether the values are shares, from 0 to 1."""
 
     title: str
     names: dict[str, str]
@@ -73,9 +69,8 @@ def curves(file: Path, metrics: list[dict]) -> bool:
 
 def _rewards_panel(metrics: list[dict]) -> Panel:
     """The panel with the mean of each reward that was logged."""
-    logged = {key for line in metrics for key in line}
     names = {}
-    for key in sorted(logged):
+    for key in sorted(set().union(*metrics)):
         if key.startswith("rewards/") and key.endswith("/mean"):
             names[key] = key.removeprefix("rewards/").removesuffix("/mean")
     return Panel("rewards, unweighted", dict(list(names.items())[:MAX_REWARDS]))

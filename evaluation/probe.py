@@ -12,15 +12,17 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from console import terminal
 from console.faults import Fault, RecipeError
-from console.terminal import make_command, row, say
+from console.terminal import make_command, say
 from data import prompt
-from data.json_files import LARGEST, all_lines
+from data.json_files import LARGEST, all_lines, json_lines
 from evaluation.answers import Answers, Contestant, answer_settings
-from evaluation.report import batches
-from evaluation.statistics import all_alike, interval, wilson
+from evaluation.report import batches, differing_settings
+from evaluation.statistics import all_alike, from_to, interval, wilson
 from schema.configs import setting, with_floats
 from schema.recipe import Recipe
 from training import memory
@@ -28,7 +30,7 @@ from training.checkpoints import sha256, write_whole
 from training.model import base_model
 from training.rows import rows_that_fit
 from training.run_folder import PASS_RATES, warm_start_of
-from training.writing import link_inside
+from training.writing import require_no_link
 
 # Settings of a completion that change a pass rate by chance and rounding at most. `trained` is a
 # path; `weights` identifies the policy.
@@ -43,9 +45,11 @@ MAX_COMPLETIONS = 10**7  # of a probe, whose batches are all held in memory
 def starting_policy(recipe: Recipe) -> Contestant:
     """The policy that GRPO starts from, which samples as GRPO will. Raises RecipeError where the
     warm start is not finished, or the engine lacks an option of the one that trains."""
-    values = {key: setting(recipe, "grpo", key) for key in ("top_k", "min_p", "repetition_penalty")}
-    values = with_floats("grpo", values)
-    options = {key: value for key, value in values.items() if value is not None}
+    options = {}
+    for key in ("top_k", "min_p", "repetition_penalty"):
+        value = setting(recipe, "grpo", key)
+        if value is not None:
+            options |= with_floats("grpo", {key: value})
     engine_options = setting(recipe, "grpo", "generation_kwargs") or {}
     engine = "vllm" if setting(recipe, "grpo", "use_vllm") else "transformers"
     if engine_options and recipe.evaluate.engine != engine:
@@ -76,9 +80,8 @@ def sampled_at(recipe: Recipe, temperature: float, top_p: float = 1.0) -> Recipe
 def draw_order(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[int]:
     """Indices of the training rows whose prompts GRPO takes, shuffled by the seed. A probe takes
     the first of them."""
-    fitting = rows_that_fit(recipe, memory.model_config(recipe), tokenizer, rows)
-    fitting_ids = {id(row) for row in fitting}
-    indices = [i for i, row in enumerate(rows) if id(row) in fitting_ids]
+    fitting = set(map(id, rows_that_fit(recipe, memory.model_config(recipe), tokenizer, rows)))
+    indices = [i for i, row in enumerate(rows) if id(row) in fitting]
     random.Random(recipe.seed).shuffle(indices)
     return indices
 
@@ -124,12 +127,9 @@ class RepeatedAnswers(Answers):
     def cost(self) -> dict:
         """The number of stored completions, their tokens, and the seconds of all batches, with the
         batches that were lost."""
-        timed = batches(self.file.with_suffix(".seconds.jsonl"))
-        return {
-            "completions": len(self.answers),
-            "tokens": sum(answer["tokens"] for answer in self.answers),
-            "seconds": sum(seconds for seconds, _ in timed),
-        }
+        seconds, _ = batches(self.file.with_suffix(".seconds.jsonl")).sum(axis=0)
+        tokens = sum(answer["tokens"] for answer in self.answers)
+        return {"completions": len(self.answers), "tokens": tokens, "seconds": float(seconds)}
 
 
 def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
@@ -139,11 +139,12 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
     system = contestant.recipe.prompt.system
     first_prompt = prompt.question_ids(tokenizer, rows[0], system)
     settings = answer_settings(contestant, rows, first_prompt)
-    settings = {key: value for key, value in settings.items() if key not in NOT_THE_POLICY}
+    for key in NOT_THE_POLICY:
+        settings.pop(key, None)
     settings["dtype"] = contestant.recipe.model.dtype  # whatever the engine computes in
     folder = contestant.trained or Path(base_model(contestant.recipe))
-    files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
-    settings["weights"] = [sha256(file) for file in files] or None  # None for a Hub id
+    files = sorted(filter(Path.is_file, folder.glob("*.safetensors")))
+    settings["weights"] = list(map(sha256, files)) or None  # None for a Hub id
     return settings
 
 
@@ -156,18 +157,10 @@ def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], g
     bounds = [wilson(count, n) for count in range(n + 1)]
     lines = [terms | {"probed": len(right), "samples": n}]
     for i, problem, count in zip(ids, answers.rows, right, strict=True):
-        line = {
-            "id": i,
-            "problem": problem["problem"],
-            "right": count,
-            "n": n,
-            "pass_rate": count / n,
-            "interval_95": bounds[count],
-        }
-        lines.append(line)
+        line = {"id": i, "problem": problem["problem"], "right": count, "n": n}
+        lines.append(line | {"pass_rate": count / n, "interval_95": bounds[count]})
     figures = summary(right, n, group) | answers.cost()
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    write_whole(folder / PASS_RATES, text)
+    write_whole(folder / PASS_RATES, json_lines(lines))
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     return figures
 
@@ -175,7 +168,7 @@ def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], g
 def summary(right: list[int], n: int, group: int) -> dict:
     """The figures of a probe, from how many of n completions of each problem are right. Intervals
     are over problems; the share of groups without signal needs n of a group or more."""
-    shares = [count / n for count in right]
+    shares = np.divide(right, n).tolist()
     figures = {
         "problems": len(right),
         "samples": n,
@@ -200,30 +193,25 @@ def table(figures: dict, right: list[int], label: str) -> str:
     without_signal_interval = ""
     if "groups_without_signal" in figures:
         without_signal = f"{figures['groups_without_signal']:.1%}"
-        without_signal_interval = _from_to(figures["groups_without_signal_interval_95"])
+        without_signal_interval = from_to(figures["groups_without_signal_interval_95"])
     columns = [
         (f"probe (n = {figures['problems']:,} × {n})", label),
         ("pass rate", f"{figures['pass_rate']:.1%}"),
-        ("95% interval", _from_to(figures["pass_rate_interval_95"])),
+        ("95% interval", from_to(figures["pass_rate_interval_95"])),
         ("never right", f"{figures['never_right']:.1%}"),
         ("always right", f"{figures['always_right']:.1%}"),
         (f"groups of {group} without signal", without_signal),
         ("95% interval", without_signal_interval),
     ]
-    columns += [(key, f"{figures[key]:,.0f}") for key in ("completions", "tokens", "seconds")]
-    head = [name for name, _ in columns]
-    lines = [row(head), row(["---", *["---:"] * (len(head) - 1)])]
-    lines += [row([value for _, value in columns]), ""]
-    lines += [row(["right", "problems", ""]), row(["---:", "---:", "---"])]
+    for key in ("completions", "tokens", "seconds"):
+        columns.append((key, f"{figures[key]:,.0f}"))
     bins = histogram(right, n)
-    highest = max(count for _, count in bins)
+    highest = max(dict(bins).values())
+    rows = [["right", "problems", ""]]
     for name, count in bins:
-        lines.append(row([name, f"{count:,}", "█" * math.ceil(BAR * count / highest)]))
-    return "\n".join(lines)
-
-
-def _from_to(bounds: list[float]) -> str:
-    return f"{bounds[0]:.1%} to {bounds[1]:.1%}"
+        rows.append([name, f"{count:,}", "█" * math.ceil(BAR * count / highest)])
+    lines = [*terminal.table([*zip(*columns, strict=True)]), ""]
+    return "\n".join([*lines, *terminal.table(rows, ("---:", "---:", "---"))])
 
 
 def histogram(right: list[int], n: int) -> list[tuple[str, int]]:
@@ -249,7 +237,7 @@ def change_before_grpo(figures: dict, right: list[int]) -> str | None:
         return None
     n = figures["samples"]
     lowest = math.floor(1000 / n) / 1000
-    sometimes = len([count for count in right if 0 < count < n])
+    sometimes = len(right) - right.count(0) - right.count(n)
     return (
         f"{silent:.0%} of groups of {figures['group']} would have no signal: data.pass_rate: "
         f"[{lowest:g}, {1 - lowest:g}] leaves the {sometimes:,} problems that were solved sometimes"
@@ -267,26 +255,25 @@ def rows_by_pass_rate(
     low, high = recipe.data.pass_rate
     file = recipe.stage_dir("probe") / PASS_RATES
     place = recipe.place("data", "pass_rate")
-    if problem := link_inside(file.parent):
-        raise RecipeError([problem])
+    require_no_link(file.parent)
     head, rates = read_pass_rates(file)
     expected = terms(starting_policy(recipe), tokenizer, rows)
-    changed = [key for key in expected if head.get(key) != expected[key]]
+    changed = differing_settings(expected, head, expected)
     if changed:
         message = (
             f"data.pass_rate: {file} was measured with different settings ({', '.join(changed)}):"
             f" delete {file.parent}, and {make_command('probe', recipe)}"
         )
         raise RecipeError([Fault(place, message)])
-    indices = [i for i in range(len(rows)) if low <= rates.get(i, -1) <= high]
+    chosen = [row for i, row in enumerate(rows) if low <= rates.get(i, -1) <= high]
     message = (
-        f"{len(indices):,} of the {len(rates):,} problems that were probed (of {len(rows):,} in"
+        f"{len(chosen):,} of the {len(rates):,} problems that were probed (of {len(rows):,} in"
         f" all) have a pass rate from {low:g} to {high:g}"
     )
-    if not indices:
+    if not chosen:
         raise RecipeError([Fault(place, f"data.pass_rate: {message}")])
     say(f"data: {message}")
-    return [rows[i] for i in indices]
+    return chosen
 
 
 def read_pass_rates(file: Path) -> tuple[dict, dict[int, float]]:

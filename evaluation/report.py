@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from statistics import fmean
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,42 +37,56 @@ Samples = list[dict]  # the answers to one problem
 
 @dataclass(frozen=True)
 class Answered:
-    """A model's answers to the problems that all compared models have answered.
-
-    Attributes:
-        terms: the settings that the answers depend on.
-        problems: the answers to each problem.
-        figures: what `summary` measures of them.
+    """A model's answers to the problems that all compared models have answered, by the problems'
+    ids. `terms`: the settings that they depend on. `timed`: the file with the time of each batch.
     """
 
     terms: dict
-    problems: list[Samples]
-    figures: dict
+    problems: dict[int, Samples]
+    timed: Path
+
+    def shares(self, key: str = "right", ids: Iterable[int] = ()) -> list[float]:
+        """For each problem, or those with these ids, the share of its answers that are right."""
+        shares = []
+        for i in ids or self.problems:
+            right = [answer[key] is True for answer in self.problems[i]]
+            shares.append(sum(right) / len(right))
+        return shares
 
     @cached_property
-    def shares(self) -> list[float]:
-        """For each problem, the share of its answers that are right."""
-        return shares_of(self.problems)
-
-    @property
-    def solved(self) -> list[float]:
-        """1.0 for each problem that has a right answer, 0.0 for any other."""
-        return [float(share > 0) for share in self.shares]
-
-
-class Comparison(NamedTuple):
-    """Models compared on one benchmark, by label. `lines`: the report's first part in Markdown: the
-    table, and the verdict between each model and the next."""
-
-    models: dict[str, Answered]
-    lines: list[str]
+    def figures(self) -> dict:
+        """What the report says of the model. An answer whose gold the verifier cannot judge counts
+        as not right."""
+        shares = self.shares()
+        samples = min(map(len, self.problems.values()))
+        figures = {"n": len(shares), "samples": samples, "accuracy": sum(shares) / len(shares)}
+        figures["interval_95"] = list(interval(shares))
+        if samples > 1:
+            for name, values in _sample_measures(self.problems, samples).items():
+                figures[name] = sum(values) / len(values)
+                figures[f"{name}_interval_95"] = list(interval(values))
+        answers = list(chain.from_iterable(self.problems.values()))
+        totals = Counter()
+        for answer in answers:
+            totals["strict"] += answer["strict"] is True
+            totals["lenient"] += answer["lenient"] is True
+            totals["answered"] += answer["answer"] is not None
+            totals["truncated"] += answer["truncated"]
+            totals["mean_tokens"] += answer["tokens"]
+        for name, total in totals.items():
+            figures[name] = total / len(answers)
+        seconds, tokens = batches(self.timed).sum(axis=0)
+        if seconds:
+            figures["tokens_per_second"] = float(tokens / seconds)
+        return figures
 
 
 def write(folder: Path, labels: list[str]) -> str:
     """Write the report of a benchmark: `report.md`, with accuracy by level and subject, how much of
     the gain is form, and flips to read, and `summary.json` with the same figures. Return its first
-    part (see `Comparison`). Raises ValueError where answers are missing, or cannot be compared."""
-    models, first_part = compare(folder, labels)
+    part. Raises ValueError where answers are missing, or cannot be compared."""
+    models = compare(folder, labels)
+    first_part = table_and_verdicts(folder, models)
     lines = [*first_part, *_by(models, "level"), *_by(models, "subject")]
     for before, after in pairwise(_without_control(models)):
         lines += _flips(before, after, models)
@@ -84,9 +96,9 @@ def write(folder: Path, labels: list[str]) -> str:
     return "\n".join(first_part)
 
 
-def compare(folder: Path, labels: list[str]) -> Comparison:
-    """Compare models by their answers in a benchmark's folder. Raises ValueError where answers are
-    missing, or cannot be compared."""
+def compare(folder: Path, labels: list[str]) -> dict[str, Answered]:
+    """The models of a benchmark's folder by label, with their answers. Raises ValueError where
+    answers are missing, or cannot be compared."""
     terms = {}
     by_problem = {}
     for label in labels:
@@ -107,22 +119,21 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
         raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
     models = {}
     for label in labels:
-        problems = [by_problem[label][i] for i in common]
-        figures = summary(problems, folder / f"{label}.seconds.jsonl")
-        models[label] = Answered(terms[label], problems, figures)
+        problems = {i: by_problem[label][i] for i in common}
+        models[label] = Answered(terms[label], problems, folder / f"{label}.seconds.jsonl")
+    return models
+
+
+def table_and_verdicts(folder: Path, models: dict[str, Answered]) -> list[str]:
+    """A report's first part in Markdown: the table, the verdict between each model and the next,
+    and a line for each stage whose data.json says that it was trained on some of the problems."""
     lines = [*_table(folder.name, models), "", *_verdict_lines(models)]
-    lines += _trained_on(folder, labels, problems)
-    return Comparison(models, lines)
-
-
-def _trained_on(folder: Path, labels: list[str], problems: list[Samples]) -> list[str]:
-    """A line for each stage that was trained on some of the problems, by its data.json."""
+    problems = next(iter(models.values())).problems.values()
     fingerprints = Counter(fingerprint(samples[0]) for samples in problems)
-    lines = []
-    for label in labels:
+    for label in models:
         data = read_object(folder.parent.parent / label / "data.json", LARGEST) or {}
-        trained = set(str(data.get("train")).split())
-        count = sum(map(fingerprints.get, fingerprints.keys() & trained))
+        trained = fingerprints.keys() & str(data.get("train")).split()
+        count = sum(map(fingerprints.get, trained))
         if label in STAGES and count:
             message = f"{label} was trained on {count:,} of these {len(problems):,} problems."
             lines += ["", f"**{message}**"]
@@ -132,7 +143,7 @@ def _trained_on(folder: Path, labels: list[str], problems: list[Samples]) -> lis
 def gain_lines(folder: Path, labels: list[str]) -> list[str]:
     """What training has gained on a benchmark, in two lines: the accuracies, and the verdict on the
     last stage."""
-    models, _ = compare(folder, labels)
+    models = compare(folder, labels)
     labels = _without_control(models)
     before, after = labels[-2:]
     heading = folder.name
@@ -142,37 +153,11 @@ def gain_lines(folder: Path, labels: list[str]) -> list[str]:
     steps = [f"{label} {models[label].figures['accuracy']:.1%}" for label in labels]
     return [
         f"{heading}: {' → '.join(steps)}",
-        f"{before} → {after}: {verdict(models[before].shares, models[after].shares)}",
+        f"{before} → {after}: {verdict(models[before].shares(), models[after].shares())}",
     ]
 
 
-def summary(problems: list[Samples], seconds: Path) -> dict:
-    """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge
-    counts as not right. `seconds`: the file with the time of each batch."""
-    shares = shares_of(problems)
-    samples = min(map(len, problems))
-    figures = {"n": len(problems), "samples": samples, "accuracy": sum(shares) / len(shares)}
-    figures["interval_95"] = list(interval(shares))
-    if samples > 1:
-        for name, values in _sample_measures(problems, samples).items():
-            figures[name] = sum(values) / len(values)
-            figures[f"{name}_interval_95"] = list(interval(values))
-    totals = Counter()
-    for answer in chain.from_iterable(problems):
-        totals["strict"] += answer["strict"] is True
-        totals["lenient"] += answer["lenient"] is True
-        totals["answered"] += answer["answer"] is not None
-        totals["truncated"] += answer["truncated"]
-        totals["mean_tokens"] += answer["tokens"]
-    for name, total in totals.items():
-        figures[name] = total / sum(map(len, problems))
-    spent, tokens = batches(seconds).sum(axis=0)
-    if spent:
-        figures["tokens_per_second"] = float(tokens / spent)
-    return figures
-
-
-def _sample_measures(problems: list[Samples], samples: int) -> dict[str, list[float]]:
+def _sample_measures(problems: dict[int, Samples], samples: int) -> dict[str, list[float]]:
     """pass@k for k = 2, 4, 8 … and all samples, and maj@n: each measure of every problem."""
     sizes = [samples]
     k = 2
@@ -180,7 +165,7 @@ def _sample_measures(problems: list[Samples], samples: int) -> dict[str, list[fl
         sizes.insert(-1, k)
         k *= 2
     measures = defaultdict(list)
-    for problem in problems:
+    for problem in problems.values():
         flags = [answer["right"] is True for answer in problem]
         for size in sizes:
             measures[f"pass@{size}"].append(pass_at_k(len(flags), sum(flags), size))
@@ -197,11 +182,6 @@ def batches(file: Path) -> np.ndarray:
         with suppress(ValueError, TypeError, LookupError):
             timed.append((max(0.0, float(batch["seconds"])), float(batch["tokens"])))
     return np.array(timed).reshape(-1, 2)
-
-
-def shares_of(problems: Iterable[Samples], key: str = "right") -> list[float]:
-    """For each problem, the share of its answers that are right."""
-    return [fmean(answer[key] is True for answer in samples) for samples in problems]
 
 
 def _accuracy_name(samples: int) -> str:
@@ -254,8 +234,10 @@ def compared_pairs(labels: list[str]) -> list[tuple[str, str]]:
 
 def changes(models: dict[str, Answered]) -> dict[tuple[str, str], tuple[float, str]]:
     """(what is claimed as changed, the verdict) for each pair that is compared."""
-    pairs = compared_pairs(_without_control(models))
-    return {pair: change(models[pair[0]].shares, models[pair[1]].shares) for pair in pairs}
+    verdicts = {}
+    for before, after in compared_pairs(_without_control(models)):
+        verdicts[before, after] = change(models[before].shares(), models[after].shares())
+    return verdicts
 
 
 def _verdict_lines(models: dict[str, Answered]) -> list[str]:
@@ -268,7 +250,8 @@ def _verdict_lines(models: dict[str, Answered]) -> list[str]:
     samples = min(model.figures["samples"] for model in models.values())
     if samples > 1:
         for before, after in verdicts:
-            sentence = verdict(models[before].solved, models[after].solved)
+            # 1 for a problem that has a right answer
+            sentence = verdict(*np.sign([models[before].shares(), models[after].shares()]))
             lines.append(f"- {inline(before)} → {inline(after)}, pass@{samples}: {sentence}")
     for (before, after), (gain, _) in verdicts.items():
         if after in STAGES and gain < 0:
@@ -299,9 +282,8 @@ def _form_line(models: dict[str, Answered]) -> str:
         controls.append((CONTROL, "lenient"))
     gains = []
     for before, key in controls:
-        mean, error = paired_difference(
-            shares_of(models[before].problems, key), shares_of(models[labels[-1]].problems, key)
-        )
+        last = models[labels[-1]].shares(key)
+        mean, error = paired_difference(models[before].shares(key), last)
         names = f"{inline(before)} → {inline(labels[-1])}"
         gains.append(f"{names}, {key} {100 * mean:+.1f} ± {200 * error:.1f}")
     return f"- form or reasoning? {'; '.join(gains)} points"
@@ -311,7 +293,7 @@ def _by(models: dict[str, Answered], key: str) -> list[str]:
     """Accuracy of every model by level or subject, where the data has them."""
     groups: dict[str, dict[str, list[float]]] = {}
     for label, model in models.items():
-        for samples, share in zip(model.problems, model.shares, strict=True):
+        for samples, share in zip(model.problems.values(), model.shares(), strict=True):
             if samples[0].get(key):
                 by_label = groups.setdefault(str(samples[0][key]), {})
                 by_label.setdefault(label, []).append(share)
@@ -332,8 +314,9 @@ def _flips(before: str, after: str, models: dict[str, Answered]) -> list[str]:
     """A few problems that were won and lost, to read, with the first sample of each."""
     won = []
     lost = []
-    pairs = zip(models[before].problems, models[after].problems, strict=True)
-    for [old, *_], [new, *_] in pairs:
+    for i, samples in models[before].problems.items():
+        old = samples[0]
+        new = models[after].problems[i][0]
         if new["right"] is True and old["right"] is not True:
             won.append((old, new))
         if old["right"] is True and new["right"] is not True:
@@ -352,6 +335,6 @@ def _flips(before: str, after: str, models: dict[str, Answered]) -> list[str]:
     return lines
 
 
-def differing_settings(first: dict, second: dict) -> list[str]:
+def differing_settings(first: dict, second: dict, keys: Iterable[str] = TERMS) -> list[str]:
     """The settings in which two models' answers must agree to be compared, and do not."""
-    return [key for key in TERMS if first.get(key) != second.get(key)]
+    return [key for key in keys if first.get(key) != second.get(key)]

@@ -9,7 +9,7 @@ The card's front matter is the Hub's (https://huggingface.co/docs/hub/model-card
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from huggingface_hub import ModelCardData
@@ -21,7 +21,7 @@ from data import own
 from data.prompt import messages, transcript
 from data.sources import HUB
 from evaluation import pictures
-from evaluation.report import compare
+from evaluation.report import compare, table_and_verdicts
 from runs.folder import (
     Run,
     evaluations,
@@ -29,6 +29,7 @@ from runs.folder import (
     public,
     read_run,
     reduced,
+    section,
     some_groups,
     texts,
     title,
@@ -41,12 +42,14 @@ from schema.stages import STAGES, algorithm
 from training.checkpoints import is_adapter, write_whole
 from training.tiny_models import BUILDERS
 from training.watch import PARTS, advice_on
-from training.writing import link_inside, lock
+from training.writing import link_inside, lock, require_no_link
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 # The data sets that grpo-recipes generates, and what they consist of.
 GENERATED = {"arithmetic": "sums", "countdown": "problems", "products": "products"}
 QUESTION = "What is 47 + 85?"
+# The stage that trained the model of a folder without a stage's name.
+TRAINED_BY = {"merged": "grpo"}
 # The keys of `grpo` in a report's first line.
 GRPO_KEYS = ("max_steps", "num_generations", "learning_rate", "beta", "loss_type")
 GRPO_KEYS += ("max_completion_length",)
@@ -62,16 +65,14 @@ def write(folder: Path) -> Path:
     is in use, or has a link in it."""
     if folder.name not in STAGES:
         raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
-    if problem := link_inside(folder):
-        raise RecipeError([problem])
+    require_no_link(folder)
     run = read_run(folder)
     lock(folder)
     write_whole(folder / "README.md", model_card(run, folder.name))
     if not STAGES[folder.name].samples:
         return folder / "README.md"
-    advice = [str(advice) for advice in advice_on(run.metrics, run.recipe)]
     has_curves = pictures.curves(folder / "curves.png", run.metrics)
-    write_whole(folder / "report.md", public(report(run, has_curves, advice), folder))
+    write_whole(folder / "report.md", public(report(run, has_curves), folder))
     return folder / "report.md"
 
 
@@ -83,22 +84,23 @@ def on_hub(run: Run) -> str | None:
     name = run.section("model").get("name_or_path")
     if run.section("model").get("build") is not None or "model" in texts(run.versions.get("local")):
         return None
-    is_id = isinstance(name, str) and re.fullmatch(HUB_ID, name) and not Path(name).is_dir()
-    return name if is_id else None
+    if isinstance(name, str) and re.fullmatch(HUB_ID, name) and not Path(name).is_dir():
+        return name
+    return None
 
 
 def base(run: Run) -> str:
     """The base model: a model of the Hub, one that grpo-recipes built, or a local folder."""
-    if name := on_hub(run):
+    name = on_hub(run)
+    if name:
         return f"[{name}](https://huggingface.co/{name})"
     model = run.section("model")
     build = model.get("build")
     if build is None:
         return f"{code(Path(str(model.get('name_or_path'))).name)}, a local folder"
     text = f"{code(build)}, built by grpo-recipes"
-    description = BUILDERS[build].__doc__ if build in map(str, BUILDERS) else None
-    if description:
-        text += f". {description.rstrip('.')}"
+    if build in map(str, BUILDERS) and BUILDERS[build].__doc__:
+        text += f". {BUILDERS[build].__doc__.rstrip('.')}"
     return text
 
 
@@ -106,10 +108,11 @@ def training_sets(run: Run) -> list[tuple[str, dict]]:
     """(name, arguments) of each training set."""
     train = run.section("data").get("train")
     sets = []
-    for entry in train if isinstance(train, list) else []:
-        if entry and isinstance(entry, str | dict):
-            name, arguments = name_and_arguments(entry)
-            sets.append((str(name), arguments if isinstance(arguments, dict) else {}))
+    if isinstance(train, list):
+        for entry in train:
+            if entry and isinstance(entry, str | dict):
+                name, arguments = name_and_arguments(entry)
+                sets.append((str(name), arguments if isinstance(arguments, dict) else {}))
     return sets
 
 
@@ -137,7 +140,9 @@ def facts(run: Run) -> list[str]:
     if run.problems is not None:
         lines.append(f"{run.problems:,} training problems")
     words = effort(run)
-    return [*lines, words] if words else lines
+    if words:
+        lines.append(words)
+    return lines
 
 
 def _origin(run: Run, name: str) -> str:
@@ -180,9 +185,12 @@ def seconds(run: Run) -> float | None:
 
 def _times(run: Run, key: str) -> dict[str, float]:
     """Seconds or share of each part of the training that has them."""
-    time = run.summary.get("time", {})
-    values = {part: time[part].get(key) for part in PARTS if isinstance(time.get(part), dict)}
-    return {part: value for part, value in values.items() if has_type(value, float)}
+    values = {}
+    for part in PARTS:
+        value = section(run.summary.get("time", {}), part).get(key)
+        if has_type(value, float):
+            values[part] = value
+    return values
 
 
 def results(run: Run, stage: str) -> list[str]:
@@ -201,7 +209,7 @@ def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
     """The lines of `results` for one benchmark; a sentence where the answers are not the run's."""
     answers = f"The answers in `eval/{folder.name}`"
     try:
-        models, lines = compare(folder, labels)
+        models = compare(folder, labels)
     except ValueError:
         return [f"{answers} cannot be compared; `make report` says why."]
     terms = models[labels[-1]].terms
@@ -214,7 +222,8 @@ def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
     if terms.get("temperature") != 0:
         sampling = f"Temperature {code(terms.get('temperature'))}"
     limit = code(terms.get("max_new_tokens"))
-    return [*lines, "", f"{sampling}, at most {limit} tokens an answer."]
+    note = f"{sampling}, at most {limit} tokens an answer."
+    return [*table_and_verdicts(folder, models), "", note]
 
 
 # The card -----------------------------------------------------------------------------------------
@@ -223,22 +232,22 @@ def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
 def model_card(run: Run, stage: str) -> str:
     """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the
     model that was made of its adapter."""
-    is_merged = stage == "merged"
-    has_adapter = is_adapter(run.folder)
-    path = run.public_path.with_name("merged") if is_merged else run.public_path
-    kind = "A LoRA adapter" if has_adapter and not is_merged else "A model"
+    was_adapter = is_adapter(run.folder)
+    has_adapter = was_adapter and stage != "merged"
+    path = run.public_path.with_name(stage)
+    kind = "A LoRA adapter" if has_adapter else "A model"
     lines = ["---", front_matter(run, stage).to_yaml(), "---", "", f"# {title(path)}", ""]
     lines += [f"{kind} for mathematics, made by {_method(run, stage)}.", ""]
     lines += [f"Base: {base(run)}. The licence of the base applies.", ""]
     lines += ["## How is it asked?", "", *fenced(usage(run, path), "python")]
-    if has_adapter and not is_merged and run.section("quantization"):
+    if has_adapter and run.section("quantization"):
         lines += ["", "It was trained on a quantised base, which these lines load unquantised."]
     lines += ["", "## How good is it?", ""]
-    measured = results(run, "grpo" if is_merged else stage)
-    if is_merged and has_adapter and measured:
+    measured = results(run, TRAINED_BY.get(stage, stage))
+    if measured and was_adapter and not has_adapter:
         lines += ["Measured before the adapter was merged.", ""]
     lines += measured or ["It was not evaluated: nothing is known of its accuracy."]
-    lines += ["", "## How was it made?", "", *(f"- {fact}" for fact in facts(run))]
+    lines += ["", "## How was it made?", "", *bullets(facts(run))]
     recipe = io.StringIO()
     YAML().dump(reduced(run.recipe), recipe)
     lines += ["", "`recipe.yaml`", "", *fenced(recipe.getvalue(), "yaml")]
@@ -248,7 +257,7 @@ def model_card(run: Run, stage: str) -> str:
 
 def _method(run: Run, stage: str) -> str:
     """How the model was trained, as a card says it."""
-    trained = STAGES["grpo" if stage == "merged" else stage]
+    trained = STAGES[TRAINED_BY.get(stage, stage)]
     method = trained.title
     if trained.name == "grpo":
         method = algorithm(run.recipe.get("algorithm")).title
@@ -263,27 +272,24 @@ def front_matter(run: Run, stage: str) -> ModelCardData:
     """The fields by which the Hub lists a model. To the Hub a merge is one of several models, so a
     model with its adapter merged in is a finetune."""
     has_adapter = stage != "merged" and is_adapter(run.folder)
-    model = on_hub(run)
-    relation = "adapter" if has_adapter else "finetune"
-    sources = [from_hub(run, name) for name, _ in training_sets(run)]
-    tags = ["trl", "grpo" if stage == "merged" else stage]
+    fields = {"library_name": "transformers", "tags": ["trl", TRAINED_BY.get(stage, stage)]}
+    relation = "finetune"
     if has_adapter:
-        tags.append("lora")
-    return ModelCardData(
-        base_model=model,
-        base_model_relation=relation if model else None,
-        datasets=[source[0] for source in sources if source] or None,
-        library_name="peft" if has_adapter else "transformers",
-        pipeline_tag="text-generation",
-        tags=tags,
-    )
+        fields = {"library_name": "peft", "tags": ["trl", stage, "lora"]}
+        relation = "adapter"
+    if on_hub(run):
+        fields |= {"base_model": on_hub(run), "base_model_relation": relation}
+    sources = [from_hub(run, name) for name, _ in training_sets(run)]
+    datasets = [source[0] for source in filter(None, sources)]
+    return ModelCardData(**fields, datasets=datasets or None, pipeline_tag="text-generation")
 
 
 def usage(run: Run, path: Path) -> str:
     """Three lines of Python that load the model, or the adapter with its base, and ask it a
     question greedily. An adapter's base may have no tokenizer with a chat template."""
     system = run.section("prompt").get("system")
-    question = messages(QUESTION, system if isinstance(system, str) else None)
+    if not isinstance(system, str):
+        system = None
     limit = run.section("evaluate").get("max_new_tokens")
     if type(limit) is not int:
         limit = run.section("grpo").get("max_completion_length")
@@ -299,23 +305,24 @@ def usage(run: Run, path: Path) -> str:
     return (
         "from transformers import pipeline\n"
         f"ask = pipeline({loaded})  # its folder, or its id on the Hub\n"
-        f"print(ask({question}, {options})[0]['generated_text'])\n"
+        f"print(ask({messages(QUESTION, system)}, {options})[0]['generated_text'])\n"
     )
 
 
 # The report ---------------------------------------------------------------------------------------
 
 
-def report(run: Run, has_curves: bool, advice: Sequence[str]) -> str:
-    """The page as Markdown. `advice`: a sentence for each thing that is worth a look."""
+def report(run: Run, has_curves: bool) -> str:
+    """The page as Markdown."""
     lines = [f"# {title(run.public_path)}", "", f"- recipe: {recipe_line(run)}"]
-    lines += [f"- base: {base(run)}", *(f"- {fact}" for fact in facts(run))]
+    lines += bullets([f"base: {base(run)}", *facts(run)])
     lines += ["", "## How good is it?", ""]
     lines += results(run, "grpo") or ["It was not evaluated."]
-    lines += ["", "## What happened?", "", *(f"- {sentence}" for sentence in happened(run))]
+    lines += ["", "## What happened?", "", *bullets(happened(run))]
+    advice = advice_on(run.metrics, run.recipe)
     if advice:
         lines += ["", "## What is there to look at?", ""]
-        lines += [f"- {code(sentence, 1000)}" for sentence in advice]
+        lines += bullets(code(sentence, 1000) for sentence in advice)
     if has_curves:
         lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"]
     if any(RIGHT in line for line in run.metrics):
@@ -325,21 +332,26 @@ def report(run: Run, has_curves: bool, advice: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def bullets(sentences: Iterable[str]) -> list[str]:
+    return [f"- {sentence}" for sentence in sentences]
+
+
 def recipe_line(run: Run) -> str:
     """The recipe in one line: what its stages set, and the weights of its rewards."""
     grpo = run.section("grpo")
-    adapter = run.section("adapter")
     sft = run.section("sft")
     parts = []
     if is_adapter(run.folder):
-        parts.append(f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA")
+        parts.append("LoRA")
+        if "r" in run.section("adapter"):
+            parts[-1] += f" (r {code(run.section('adapter')['r'])})"
     if sft:
         parts.append(f"SFT warm start of {code(sft.get('max_steps'))} steps")
     settings = [f"{key} {code(grpo[key])}" for key in GRPO_KEYS if key in grpo]
     parts.append(f"{algorithm(run.recipe.get('algorithm')).title} ({', '.join(settings)})")
-    for name, options in run.section("rewards").items():
-        weight = options.get("weight", 1.0) if isinstance(options, dict) else 1.0
-        parts.append(f"{code(name)} × {code(weight)}")
+    rewards = run.section("rewards")
+    for name in rewards:
+        parts.append(f"{code(name)} × {code(section(rewards, name).get('weight', 1.0))}")
     return ", ".join(parts)
 
 
@@ -359,11 +371,11 @@ def happened(run: Run) -> list[str]:
         lines.append(f"It was interrupted, and resumed from {code(summary['resumed_from'])}.")
     if "best_checkpoint" in summary and "best_accuracy" in summary:
         best = code(summary["best_checkpoint"].rpartition("/")[2])
-        line = f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}"
+        sentence = f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}"
         accuracies = [line[ACCURACY] for line in run.metrics if ACCURACY in line]
         if accuracies:
-            line += f"; at the last evaluation it was {accuracies[-1]:.1%}"
-        lines.append(f"{line}.")
+            sentence += f"; at the last evaluation it was {accuracies[-1]:.1%}"
+        lines.append(f"{sentence}.")
     if "adapter_error" in summary:
         lines.append(
             "The saved adapter on a clean base gives the trained policy's log-probabilities within"

@@ -64,8 +64,10 @@ def seeds_verdict(gains: Sequence[float]) -> str:
     mean, half = over_seeds(gains)
     if np.ptp(gains) < 1e-9:
         return f"{100 * mean:+.1f} points in every seed; without a spread there is no interval"
-    claim = "" if abs(mean) > half else "no significant change: "
-    return f"{claim}{100 * mean:+.1f} ± {100 * half:.1f} points"
+    figures = f"{100 * mean:+.1f} ± {100 * half:.1f} points"
+    if abs(mean) > half:
+        return figures
+    return f"no significant change: {figures}"
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:

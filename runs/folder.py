@@ -250,6 +250,11 @@ def title(path: Path) -> str:
     return re.sub(r"[^\w./ -]", "_", "/".join(part for part in path.parts if part != "outputs"))
 
 
+def stage_of(run: Path) -> str:
+    """The stage whose run this is, by the folder's name; the name of a copied GRPO run is free."""
+    return run.name if run.name in STAGES else "grpo"
+
+
 def name_of(run: Path) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-1` of a run over
     seeds."""

@@ -17,7 +17,6 @@ from evaluation.audit import (
     Pay,
     abbreviated,
     blind_rewards,
-    bound_rewards,
     by_gradability,
     score_responses,
     with_wrong_answers,
@@ -47,9 +46,8 @@ def main(recipe: Recipe, rows: int = 100):
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
-    table = score_responses(
-        with_wrong_answers(gradable, recipe.runs_programs), gradable, recipe, bound_rewards(recipe)
-    )
+    problems = with_wrong_answers(gradable, recipe.runs_programs)
+    table = score_responses(problems, gradable, recipe)
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]
     for name, message in blind_rewards(table, recipe):

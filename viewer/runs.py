@@ -20,6 +20,7 @@ from runs.folder import (
     reduced,
     run_file,
     section,
+    stage_of,
     texts,
     weights_hash,
 )
@@ -96,11 +97,6 @@ def _weights(recipe: dict) -> tuple[dict[str, float], float | None]:
     return weights, weight_of_steps
 
 
-def stage_of(run: Path) -> str:
-    """The stage whose run this is, by the folder's name; the name of a copied GRPO run is free."""
-    return run.name if run.name in STAGES else "grpo"
-
-
 def curves(run: Path) -> dict[str, list]:
     """Every number that a run logged, as columns: "step", in order, and for each metric a value or
     None for each step; and `held_out/…`, the number of problems in an evaluation and the 95%
@@ -166,15 +162,14 @@ def about(run: Path) -> dict[str, dict[str, str]]:
 
 
 def _texts_by_key(content: dict) -> dict[str, str]:
-    return {str(key): _text(value) for key, value in flat(content).items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(element, str) for element in value):
-        value = ", ".join(value)
-    if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False, default=str)
-    return value[:2000]
+    by_key = {}
+    for key, value in flat(content).items():
+        if isinstance(value, list) and texts(value) == value:
+            value = ", ".join(value)
+        if not isinstance(value, str):
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        by_key[str(key)] = value[:2000]
+    return by_key
 
 
 # How good its model is, and the same questions before and after training --------------------------
@@ -196,14 +191,16 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
     try:
         for label in labels:
             run_file(run.parent, f"eval/{benchmark}/{label}.jsonl")
-        models, _ = report.compare(run.parent / "eval" / benchmark, labels)
+        models = report.compare(run.parent / "eval" / benchmark, labels)
     except ValueError as error:
         return {"why": str(error)}
-    verdicts = [[*pair, text] for pair, (_, text) in report.changes(models).items()]
-    comparison = {
-        "models": [_model(label, models[label].figures) for label in labels],
-        "verdicts": verdicts,
-    }
+    comparison: dict[str, Any] = {"models": [], "verdicts": []}
+    for label, model in models.items():
+        entry = {"label": label, "interval": list(map(finite, model.figures["interval_95"]))}
+        entry |= {"n": model.figures["n"], "accuracy": finite(model.figures["accuracy"])}
+        comparison["models"].append(entry)
+    for names, (_, verdict) in report.changes(models).items():
+        comparison["verdicts"].append([*names, verdict])
     if stage not in labels:
         return comparison
     if models[stage].terms.get("weights") != weights_hash(run):
@@ -213,19 +210,10 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
     earlier = [label for label in labels if label not in (CONTROL, "grpo", stage)]
     if earlier:
         flips = changed(run, benchmark, earlier[-1], stage)
-        won = [row for row in flips["rows"] if row["kind"] == "won"]
-        lost = [row for row in flips["rows"] if row["kind"] == "lost"]
+        won = flips["rows"][: flips["counts"]["won"]]
+        lost = flips["rows"][len(won) :][: flips["counts"]["lost"]]
         comparison["flips"] = flips | {"rows": won[:FEW] + lost[:FEW]}
     return comparison
-
-
-def _model(label: str, figures: dict) -> dict[str, Any]:
-    return {
-        "label": label,
-        "interval": [finite(bound) for bound in figures["interval_95"]],
-        "n": figures["n"],
-        "accuracy": finite(figures["accuracy"]),
-    }
 
 
 def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_the_result_comes_first_in_the_reports_words_and_leads_to_what_was_won(t
     result = first.locator(".result")
     written = [result.locator(".verdict").inner_text(), *result.locator("li").all_inner_texts()]
     compared = report.compare(runs[0].parent / "eval/held-out", ["base", "sft", "grpo"])
-    for (before, after), (_, sentence) in report.changes(compared.models).items():
+    for (before, after), (_, sentence) in report.changes(compared).items():
         assert f"{before} → {after}: {sentence}".replace("(-", "(−") in written
     assert re.search(r"grpo\s+50% 15–85", result.locator(".models").inner_text())
     result.get_by_role("link", name="1 lost").click()

@@ -178,9 +178,10 @@ def test_a_result_is_that_of_the_report(tmp_path):
     compared = report.compare(path.parent / "eval/held-out", ["base", "sft", "grpo"])
     accuracies = {model["label"]: model["accuracy"] for model in told["models"]}
     assert accuracies == {"base": 0, "sft": 0.5, "grpo": 0.5}
-    verdicts = [[*pair, text] for pair, (_, text) in report.changes(compared.models).items()]
+    verdicts = [[*pair, text] for pair, (_, text) in report.changes(compared).items()]
     assert told["verdicts"] == verdicts
-    assert all(f"→ {b}: {text}" in "\n".join(compared.lines) for _, b, text in told["verdicts"])
+    lines = "\n".join(report.table_and_verdicts(path.parent / "eval/held-out", compared))
+    assert all(f"→ {b}: {text}" in lines for _, b, text in told["verdicts"])
     kinds = ("won", "lost", "wrong twice", "right twice")
     assert told["flips"]["counts"] == dict.fromkeys(kinds, 1)
     assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
