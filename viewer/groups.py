@@ -5,6 +5,7 @@ import math
 import re
 from contextlib import suppress
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -56,7 +57,7 @@ def index(run: Path) -> dict[str, Any]:
         "groups": entries,
         "of": len(entries),
         "unreadable": len(errors),
-        "why": errors[0] if errors else None,
+        "why": next(iter(errors), None),
     }
 
 
@@ -75,23 +76,30 @@ def _index(
 
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
-    totals = [row["total"] for row in rows if row["total"] is not None]
-    truths = [row["rewards"][TRUTH] for row in rows if row["rewards"].get(TRUTH) is not None]
-    std = 0.0 if totals else None
-    if len(totals) > 1:
-        std = finite(stdev(totals))
-    return {
+    entry = {
         "step": rows[0]["step"],
         "group": place,
         "question": rows[0]["question"][:EXCERPT],
         "asked": crc32(rows[0]["question"].encode(errors="replace")),
         "n": len(rows),
-        "mean": finite(fmean(totals)) if totals else None,
-        "std": std,
-        "right": sum(truth >= 1 for truth in truths) if truths else None,
-        "truncated": sum(row["truncated"] for row in rows),
-        "flagged": sum(bool(row["flags"]) for row in rows),
     }
+    entry |= {"mean": None, "std": None, "right": None, "truncated": 0, "flagged": 0}
+    totals = [total for total in _column(rows, "total") if total is not None]
+    if totals:
+        entry |= {"mean": finite(fmean(totals)), "std": 0.0}
+    if len(totals) > 1:
+        entry["std"] = finite(stdev(totals))
+    for row in rows:
+        entry["truncated"] += row["truncated"]
+        entry["flagged"] += bool(row["flags"])
+        truth = row["rewards"].get(TRUTH)
+        if truth is not None:
+            entry["right"] = (entry["right"] or 0) + (truth >= 1)
+    return entry
+
+
+def _column(rows: list[dict], name: str) -> list:
+    return [row[name] for row in rows]
 
 
 def search(run: Path, words: str) -> list[list[int]]:
@@ -104,7 +112,7 @@ def search(run: Path, words: str) -> list[list[int]]:
             for i, row in enumerate(_read_rows(file, weights)):
                 if words.casefold() in f"{row['question']}\n{row['text']}".casefold():
                     matches[row["step"], i // size] = None
-    return [list(match) for match in matches]
+    return list(map(list, matches))
 
 
 def group(run: Path, step: int, place: int) -> dict[str, Any]:
@@ -116,7 +124,7 @@ def group(run: Path, step: int, place: int) -> dict[str, Any]:
 
 def _group(step: int, place: int, rows: list[dict], size: int, description: dict) -> dict[str, Any]:
     first = place * size
-    members = rows[first : first + size] if place >= 0 else []
+    members = rows[first : first + size]
     if not members:
         raise ValueError(f"step {step} has no group {place}")
     shares = [None] * len(rows)
@@ -125,7 +133,7 @@ def _group(step: int, place: int, rows: list[dict], size: int, description: dict
         from training.step_rewards import shares_of_steps  # imports torch, which takes seconds
 
         scale = description["settings"]["scale_rewards"] or "none"
-        shares = shares_of_steps([row["steps"] for row in rows], size, weight, scale)
+        shares = shares_of_steps(_column(rows, "steps"), size, weight, scale)
     completions = []
     for number, row in enumerate(members, first):
         completion = {key: row[key] for key in COPIED}
@@ -141,8 +149,8 @@ def _group(step: int, place: int, rows: list[dict], size: int, description: dict
         "system": members[0]["system"],
         "gold": members[0]["gold"],
         "rows": completions,
-        "others": [row["total"] for row in rows[:first] + rows[first + size :]],
-        "batch_tokens": sum(row["tokens"] for row in rows),
+        "others": _column(rows[:first] + rows[first + size :], "total"),
+        "batch_tokens": sum(_column(rows, "tokens")),
     }
 
 
@@ -152,8 +160,8 @@ def group_of_row(run: Path, step: int, row: int) -> dict[str, Any]:
     rows, size, description = _read_step(run, step)
     if not 0 <= row < len(rows):
         raise ValueError(f"step {step} has no completion {row}: it has 0 to {len(rows) - 1}")
-    lengths = [completion["tokens"] for completion in rows]
-    return _group(step, row // size, rows, size, description) | {"batch": lengths}
+    group_of_step = _group(step, row // size, rows, size, description)
+    return group_of_step | {"batch": _column(rows, "tokens")}
 
 
 def _read_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
@@ -167,8 +175,9 @@ def _read_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
 def _size_and_weights(description: dict) -> tuple[int, tuple[float, ...]]:
     """(completions of a group, weight of each reward) of a run as `describe` returns it."""
     size = description["settings"]["num_generations"]
-    is_valid = type(size) is int and size > 0
-    return size if is_valid else 1, tuple(description["rewards"].values())
+    if type(size) is not int or size < 1:
+        size = 1
+    return size, tuple(description["rewards"].values())
 
 
 def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
@@ -248,8 +257,8 @@ def explained(run: Path) -> list[dict[str, int]]:
     for file in folder.iterdir():
         match = EXPLAINED.fullmatch(file.name)
         if match:
-            places.append((int(match[1]), int(match[2])))
-    return [{"step": step, "row": row} for step, row in sorted(places)]
+            places.append({"step": int(match[1]), "row": int(match[2])})
+    return sorted(places, key=itemgetter("step", "row"))
 
 
 def tokens(run: Path, step: int, row: int) -> dict[str, Any]:

@@ -71,64 +71,66 @@ def standalone_page(runs: list[Path]) -> str:
     says so."""
     answers = json.dumps(dict(_answers(runs)), allow_nan=False, ensure_ascii=False)
     answers = json.loads(public(answers, *runs))
-    scripts = [asset(name) for name in SCRIPTS]
-    # Only these scripts may run, whatever a completion contains, and none may reach the network.
-    sources = []
-    for script in scripts:
+    sources = ""
+    tail = ""
+    for script in map(asset, SCRIPTS):
         digest = hashlib.sha256(script.encode()).digest()
-        sources.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+        sources += f" 'sha256-{base64.b64encode(digest).decode()}'"
+        tail += f"\n<script>{script}</script>"
+    # Only these scripts may run, whatever a completion contains, and none may reach the network.
     policy = (
-        f"default-src 'none'; script-src {' '.join(sources)}; style-src 'unsafe-inline';"
+        f"default-src 'none'; script-src{sources}; style-src 'unsafe-inline';"
         " img-src data:; base-uri 'none'"
     )
-    head = [f'<meta http-equiv="Content-Security-Policy" content="{policy}">']
-    head += [f"<style>{asset(name)}</style>" for name in STYLES]
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    for style in map(asset, STYLES):
+        head += f"\n<style>{style}</style>"
     # In a script element only `</script` and `<!--` have a meaning, and JSON can escape every <.
     data = json.dumps(answers, allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
-    tail = [f'<script type="application/json" id="answers">{data}</script>']
-    tail += [f"<script>{script}</script>" for script in scripts]
-    page = asset("index.html").replace("<!-- head -->", "\n".join(head))
-    return page.replace("<!-- tail -->", "\n".join(tail))
+    tail = f'<script type="application/json" id="answers">{data}</script>{tail}'
+    return asset("index.html").replace("<!-- head -->", head).replace("<!-- tail -->", tail)
 
 
 def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
     """Every question that the standalone page can ask, with its answer."""
-    yield from _ask(runs, ["runs", "lab"])
-    for number in range(len(runs)):
-        names = ("curves", "advice", "results", "about")
-        yield from _ask(runs, [f"{number}/{name}" for name in names])
-        yield from _group_answers(runs, number)
-        yield from _evaluation_answers(runs, number)
-
-
-def _ask(runs: list[Path], questions: list[str]) -> Iterator[tuple[str, Any]]:
-    for question in questions:
+    for question in ("runs", "lab"):
         yield question, answer(runs, question)
+    for number in range(len(runs)):
+        ask = partial(_ask, runs, number)
+        for name in ("curves", "advice", "results", "about"):
+            yield ask(name)
+        yield from _group_answers(ask, COMPLETIONS // len(runs))
+        yield from _evaluation_answers(ask, describe(runs[number])["evaluations"])
 
 
-def _group_answers(runs: list[Path], number: int) -> Iterator[tuple[str, Any]]:
-    question = f"{number}/groups"
-    index = answer(runs, question)
+def _ask(runs: list[Path], number: int, path: str) -> tuple[str, Any]:
+    """A question about a run, and its answer."""
+    return f"{number}/{path}", answer(runs, f"{number}/{path}")
+
+
+def _group_answers(ask: Callable, completions: int) -> Iterator[tuple[str, Any]]:
+    question, index = ask("groups")
     largest = max([entry["n"] for entry in index["groups"]], default=1)
-    entries = evenly(index["groups"], max(1, COMPLETIONS // len(runs) // largest))
+    entries = evenly(index["groups"], max(1, completions // largest))
     yield question, index | {"groups": entries}
-    yield from _ask(runs, [f"{number}/group/{entry['step']}/{entry['group']}" for entry in entries])
-    question = f"{number}/explained"
-    places = answer(runs, question)
+    for entry in entries:
+        yield ask(f"group/{entry['step']}/{entry['group']}")
+    question, places = ask("explained")
     yield question, places
-    yield from _ask(runs, [f"{number}/tokens/{place['step']}/{place['row']}" for place in places])
+    for place in places:
+        yield ask(f"tokens/{place['step']}/{place['row']}")
 
 
-def _evaluation_answers(runs: list[Path], number: int) -> Iterator[tuple[str, Any]]:
-    for benchmark, labels in describe(runs[number])["evaluations"].items():
+def _evaluation_answers(ask: Callable, evaluations: dict) -> Iterator[tuple[str, Any]]:
+    for benchmark, labels in evaluations.items():
         for before, after in combinations(labels, 2):
             models = f"{benchmark}/{before}/{after}"
-            question = f"{number}/changed/{models}"
-            changes = answer(runs, question)
-            flips = [row for row in changes["rows"] if row["kind"] in ("won", "lost")][:FLIPS]
-            rows = flips + evenly(changes["rows"][len(flips) :], FLIPS - len(flips))
+            question, changes = ask(f"changed/{models}")
+            number = min(FLIPS, changes["counts"]["won"] + changes["counts"]["lost"])
+            rows = changes["rows"][:number] + evenly(changes["rows"][number:], FLIPS - number)
             yield question, changes | {"rows": rows}
-            yield from _ask(runs, [f"{number}/pair/{models}/{row['id']}" for row in rows])
+            for row in rows:
+                yield ask(f"pair/{models}/{row['id']}")
 
 
 def evenly(rows: list, count: int) -> list:
@@ -170,7 +172,7 @@ def answer(runs: list[Path], question: str) -> Any:
     """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the run's place
     in `runs`. Raises ValueError where there is none; the message is for the reader of the page."""
     if question == "runs":
-        return [describe(run) for run in runs]
+        return list(map(describe, runs))
     if question == "lab":
         return LAB | {"memory": json.loads(asset("memory.json"))}
     number, _, path = question.partition("/")
@@ -191,7 +193,8 @@ def app(runs: list[Path], token: str) -> Starlette:
     machine nor a page of another site knows that address."""
     explain = _explain_endpoint(runs)
     routes = [Route("/", _page)]
-    routes += [Route(f"/{name}", partial(_asset, name=name)) for name in ASSETS]
+    for name in ASSETS:
+        routes.append(Route(f"/{name}", partial(_asset, name=name)))
     routes += [Route("/api/{run:int}/explain/{step:int}/{row:int}", explain, methods=["POST"])]
     routes += [Route("/api/{question:path}", _answer_endpoint(runs))]
     refused = _error("open the complete address that `make view` has printed", 403)
