@@ -258,31 +258,28 @@ def without_reward_model(recipe: Recipe) -> Recipe:
 def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
     golds = [gold_answer(row["solution"]) for row in rows]
+    thought = "I write down what is given and work it out step by step."
+    problems = []
     candidates = []
-    for i in range(len(rows)):
+    for i, row in enumerate(rows):
+        reasoning = row.get("reasoning") or thought
+        problems.append(Problem(row["problem"], golds[i], [], reasoning, row.get("check")))
         candidates.append(iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])))
-    wrong_answers: list[list[str]] = [[] for _ in rows]
-    while True:  # as many candidates as each row still needs wrong answers
+    while True:  # as many candidates as each problem still needs wrong answers
         pairs = []
         compared = []
         responses = []
-        for i, answers in enumerate(candidates):
-            for answer in islice(answers, 3 - len(wrong_answers[i])):
-                pairs.append((i, answer))
-                compared.append({"solution": golds[i], "check": rows[i].get("check")})
+        for problem, answers in zip(problems, candidates, strict=True):
+            for answer in islice(answers, 3 - len(problem.wrong_answers)):
+                pairs.append((problem, answer))
+                compared.append({"solution": problem.gold, "check": problem.check})
                 responses.append(f"<answer>{answer}</answer>")
         if not pairs:
-            break
+            return problems
         verdicts = judge_rows(compared, responses, run_programs=run_programs)
-        for (i, answer), verdict in zip(pairs, verdicts, strict=True):
+        for (problem, answer), verdict in zip(pairs, verdicts, strict=True):
             if verdict.right is False:
-                wrong_answers[i].append(answer)
-    thought = "I write down what is given and work it out step by step."
-    problems = []
-    for row, gold, answers in zip(rows, golds, wrong_answers, strict=True):
-        reasoning = row.get("reasoning") or thought
-        problems.append(Problem(row["problem"], gold, answers, reasoning, row.get("check")))
-    return problems
+                problem.wrong_answers.append(answer)
 
 
 def score_responses(problems: list[Problem], rows: list[dict], recipe: Recipe) -> list[Pay]:
