@@ -27,7 +27,7 @@ def normal_form(problem: str) -> str:
 
 def fingerprint(row: dict) -> str:
     """A short hash of what a row asks, in its normal form."""
-    text = "\n".join(normal_form(part) for part in questions_of(row))
+    text = "\n".join(map(normal_form, questions_of(row)))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_DIGITS]
 
 
@@ -53,12 +53,12 @@ def split_validation(
     if validation >= len(rows):
         held_out = f"data.validation holds out {validation:,} of {len(rows):,} problems"
         raise DataError(f"{held_out}; nothing is left to train on: set it lower, or add problems")
-    order = list(range(len(rows)))
+    ordered = list(rows)
     if by_place:
-        random.Random(0).shuffle(order)
+        random.Random(0).shuffle(ordered)
     else:
-        order.sort(key=lambda i: fingerprint(rows[i]))
-    return [rows[i] for i in order[validation:]], [rows[i] for i in order[:validation]]
+        ordered.sort(key=fingerprint)
+    return ordered[validation:], ordered[:validation]
 
 
 NGRAM = 13

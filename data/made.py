@@ -49,12 +49,12 @@ def arithmetic(
         repeats=(repeats, 0, 9),
     )
     low, count = _range(digits)
-    pairs = random.Random(digits).sample(range(count * count), min(rows, count * count))
-    problems = [(low + pair // count, low + pair % count) for pair in pairs]
     draw_slip = random.Random(digits + 1)
     draw_repeats = random.Random(digits + 2)
     sums = []
-    for a, b in problems:
+    for pair in random.Random(digits).sample(range(count * count), min(rows, count * count)):
+        a = low + pair // count
+        b = low + pair % count
         if not _is_in(split, f"{a}+{b}"):
             continue
         forgets = draw_slip.random() < slips

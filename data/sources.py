@@ -44,19 +44,17 @@ def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
     <<48/2=24>>24 clips in May.\\nNatalia sold 48+24 = <<48+24=72>>72 clips altogether in April and
     May.\\n#### 72"}`
     """
-    rows = _read(
-        HUB["gsm8k"][0], "main", split, folder, f"gsm8k-{split}.parquet", ("question", "answer")
-    )
-    return [_gsm8k_row(row["question"], row["answer"]) for row in rows]
+    file = f"gsm8k-{split}.parquet"
+    return _read(HUB["gsm8k"][0], "main", split, folder, file, "question answer", _gsm8k_row)
 
 
-def _gsm8k_row(question: str | None, answer: str | None) -> dict:
+def _gsm8k_row(row: dict) -> dict:
     from rewards.verifier import gold_answer, worked_solution
 
-    gold = gold_answer(answer)
+    gold = gold_answer(row["answer"])
     if gold is None or not re.fullmatch(r"-?\d+(\.\d+)?", gold):
-        return _row(question, None)
-    return {"problem": question, "solution": gold, "reasoning": worked_solution(answer)}
+        return _row(row["question"], None)
+    return _row(row["question"], gold, reasoning=worked_solution(row["answer"]))
 
 
 def math(split: str, folder: Path | None = None) -> list[dict]:
@@ -66,10 +64,8 @@ def math(split: str, folder: Path | None = None) -> list[dict]:
     `{"problem": "What is $2^3$?", "level": "Level 1", "type": "Algebra", "solution": "We have $2^3
     = \\boxed{8}$."}`
     """
-    rows = _read(
-        HUB["math"][0], None, split, folder, f"math-{split}.parquet", ("problem", "solution")
-    )
-    return [_math_row(row) for row in rows]
+    file = f"math-{split}.parquet"
+    return _read(HUB["math"][0], None, split, folder, file, "problem solution", _math_row)
 
 
 def svamp(split: str, folder: Path | None = None) -> list[dict]:
@@ -77,15 +73,8 @@ def svamp(split: str, folder: Path | None = None) -> list[dict]:
     `Type` as subject. Its equation `( ( 8.0 - 3.0 ) * 2.0 )` is the reasoning, a line per step: `8
     - 3 = 5`, then `5 * 2 = 10`.
     """
-    rows = _read(
-        HUB["svamp"][0],
-        None,
-        split,
-        folder,
-        f"svamp-{split}.parquet",
-        ("Body", "Question", "Answer"),
-    )
-    return [_svamp_row(row) for row in rows]
+    file = f"svamp-{split}.parquet"
+    return _read(HUB["svamp"][0], None, split, folder, file, "Body Question Answer", _svamp_row)
 
 
 def _svamp_row(row: dict) -> dict:
@@ -224,8 +213,17 @@ def _math_row(row: dict) -> dict:
 
 
 def _read(
-    hub_id: str, config: str | None, split: str, folder: Path | None, file: str, columns: tuple
+    hub_id: str,
+    config: str | None,
+    split: str,
+    folder: Path | None,
+    file: str,
+    columns: str,
+    to_row: Callable[[dict], dict],
 ) -> list[dict]:
+    """The rows of a set of the Hub, or of its file in a folder, which needs these `columns`.
+    `to_row` makes a row of ours of one of its rows."""
+    needed = tuple(columns.split())
     if folder is not None:
         path = Path(folder) / file
         if not path.is_file():
@@ -233,13 +231,12 @@ def _read(
                 f"{path} does not exist: data.dir (or MATH_DATA_DIR) must hold {file}, or be"
                 " left out"
             )
-        return read_parquet(path, columns)
-
+        return list(map(to_row, read_parquet(path, needed)))
     rows = from_hub(
         hub_id, config, split, instead=f" (data.dir or MATH_DATA_DIR can name a folder with {file})"
     )
-    _require_columns(hub_id, list(rows[0]) if rows else [], columns)
-    return rows
+    _require_columns(hub_id, list(rows[0]) if rows else [], needed)
+    return list(map(to_row, rows))
 
 
 def from_hub(
@@ -302,15 +299,12 @@ def _asdiv_row(row: dict) -> dict:
 def _benchmark(
     file: str, hub_id: str, hub_split: str, columns: str, to_row: Callable[[dict], dict]
 ) -> Callable:
-    """The function of a set that is never trained on, whatever the Hub calls its one split.
-    `to_row` makes a row of ours of one of its rows."""
+    """The function of a set that is never trained on, whatever the Hub calls its one split."""
 
     def rows(split: str = "test", folder: Path | None = None) -> list[dict]:
         if split != "test":
             raise DataError(f"{file} is a benchmark and is never trained on")
-        needed = tuple(columns.split())
-        raw_rows = _read(hub_id, None, hub_split, folder, f"{file}.parquet", needed)
-        return [to_row(row) for row in raw_rows]
+        return _read(hub_id, None, hub_split, folder, f"{file}.parquet", columns, to_row)
 
     return rows
 
