@@ -266,16 +266,22 @@ def _note(mapped: Rows, column_of: dict[str, str], names: list[str], split: str 
             notes.append(f"{column} → {part}")
     if "reasoning" not in column_of and any(row["reasoning"] for row in mapped):
         notes.append(f"worked solutions in {column_of.get('answer', 'the reply')} → reasoning")
+    if any(TURNS in row for row in mapped):
+        notes.append("with the turns before it")
     if dropped := sorted(TAKEN.intersection(names) - set(column_of.values())):
         notes.append(f"without {', '.join(dropped)}, which the trainer itself has")
     return f" ({', '.join(notes)})" if notes else ""
 
 
 def _mapped_row(row: dict, column_of: dict[str, str]) -> dict:
-    problem, raw, reasoning = (at(row, column_of.get(part, "")) for part in USUAL)
+    # No column of a file is named RAW; pandas writes one without a name.
+    problem, raw, reasoning = (at(row, column_of.get(part, RAW)) for part in USUAL)
     turns = []
     if isinstance(problem, list):
         turns, problem, reply = _conversation(problem)
+        system = row.get("system")  # beside ShareGPT's messages
+        if system and isinstance(system, str) and "system" not in {turn["role"] for turn in turns}:
+            turns = [{"role": "system", "content": system}, *turns]
         raw = reply if "answer" not in column_of else raw
         reasoning = reasoning or reply
     body = row.get(column_of.get(BODY))
@@ -354,6 +360,8 @@ def _text(file: Path) -> str:
             data = gzip.decompress(data)
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return data.decode("utf-16")
+        if b"\0" in data[:2]:  # the same without its mark
+            return data.decode("utf-16-be" if data[:1] == b"\0" else "utf-16-le")
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if Path(file.name.removesuffix(".gz")).suffix in (".csv", ".tsv"):
