@@ -21,6 +21,7 @@ from data.prompt import TURNS
 from data.sources import DataError
 
 WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
+HIDDEN = ("reasoning", "answer", RAW, TURNS, WEIGHT)  # keys of rows that rewards do not get
 
 
 def data_set(name: str) -> Callable[..., list[dict]]:
@@ -195,12 +196,11 @@ class _Selection:
         if reason:
             self.dropped[reason].append(number)
             return False
-        unearnable = None if row.get("check") else _why_unearnable(row)
+        unearnable = None if row.get("check") else _why_unearnable(row, original)
         if unearnable:
             raise DataError(
                 f"{self.name} row {number}: no answer can earn {str(row['solution'])!r:.60}:"
-                f" {unearnable}; correct the row, delete it, or name another column of answers, as"
-                " `columns: {answer: …}`"
+                f" {unearnable}"
             )
         if row.get("check") is not None:
             try:
@@ -352,14 +352,34 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
     return "repeated with another answer than before"
 
 
-def _why_unearnable(row: dict) -> str | None:
-    """Why no answer can be right by a row's gold, or None."""
+# Columns of the options of a question that does not have them in its own text.
+OPTIONS = ("choices", "options", "answer_option_list")
+
+
+def _why_unearnable(row: dict, original: dict) -> str | None:
+    """Why no answer can be right by a row's gold, and what to do; or None."""
     from rewards.verifier import why_unearnable
 
     gold = str(row["solution"])
-    if row.get("choices") is not None and gold.isdigit():
-        return "it is a place in the column `choices`, which no model sees"
-    return why_unearnable(gold, row["problem"])
+    is_letter = re.fullmatch(r"\(?[A-Ja-j]\)?", gold)
+    has_options = re.search(r"\bB\s*[).:\]}]", row["problem"], re.IGNORECASE)
+    for column in OPTIONS:
+        is_place = (column == "choices" and gold.isdigit()) or (is_letter and not has_options)
+        if is_place and row.get(column) is not None:
+            return (
+                f"it is a place in the column `{column}`, which no model sees: write the options"
+                " into the problem, in a function of your own (docs/your-data.md)"
+            )
+    reason = why_unearnable(gold, row["problem"])
+    if reason is None:
+        return None
+    leave_out = "leave it out in a function of your own (docs/your-data.md)"
+    if len(gold) <= 30:
+        columns = [key for key, value in original.items() if key not in row and value == gold]
+        column = (columns or ["answer"])[0]
+        leave_out = f"leave such rows out, as `where: {{{column}: {{not: {json.dumps(gold)}}}}}`"
+    another = "or name another column of answers, as `columns: {answer: …}`"
+    return f"{reason}; correct the row, {leave_out}, {another}"
 
 
 def _require_columns(row: dict) -> None:
@@ -381,8 +401,7 @@ def for_rewards(row: dict) -> dict:
     """The columns of a row that a reward may ask for, with its gold as `solution`, and as `answer`
     in the form that the data has it in; without the worked solution and its answer, which are for
     the warm start."""
-    hidden = ("reasoning", "answer", RAW, TURNS, WEIGHT)
-    columns = {key: value for key, value in row.items() if key not in hidden}
+    columns = {key: value for key, value in row.items() if key not in HIDDEN}
     columns["answer"] = row["solution"] if row.get(RAW) is None else row[RAW]
     return columns
 

@@ -6,6 +6,7 @@ new cheat is one line in a table.
 import dataclasses
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,6 +34,7 @@ GOLDS = 200  # golds of the training data that the verifier is tried on
 AUDITED = 20  # problems whose golds can be judged, on which `make check` and `make grpo` pay cheats
 BATCH = 100  # responses that a reward gets at once
 SECONDS = 60  # limit for a reward on one batch
+SENTENCE = re.compile(r"[A-Z]\S* (?:\S+ ){2,}\S*[a-z\d)$][.!]")  # of four words or more
 _ABOVE = 1e-6  # two sums of the same rewards may differ by this much
 
 
@@ -461,6 +463,8 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
             ungraded.append((row, "the gold answer itself is judged wrong"))
         elif wrong_verdict.right is not False:
             ungraded.append((row, "cannot be told from a wrong answer"))
+        elif SENTENCE.fullmatch(row["solution"]):
+            ungraded.append((row, "an answer has to say this sentence: mark its value, #### 5"))
         else:
             gradable.append(row)
     return gradable, ungraded

@@ -4,19 +4,18 @@ import contextlib
 import io
 import random
 from dataclasses import replace
-from numbers import Real
 
 from console.faults import Fault, NotReached, RecipeError, item
 from console.terminal import say
 from data import prompt
 from data.identity import Overlap, fingerprint, overlaps, split_validation
 from data.json_files import LARGEST, read_object
-from data.problems import changes, data_of, for_rewards, is_computed, is_here, load
+from data.problems import HIDDEN, changes, data_of, for_rewards, is_computed, is_here, load
 from data.sources import DataError, DataNotReached
 from rewards import correct_answer
 from rewards.verifier import RUNS, read_check
 from schema.configs import setting
-from schema.names import WORDS, benchmark_label, missing_columns, name_and_arguments
+from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
 from schema.stages import STAGES, finished
 
@@ -87,21 +86,7 @@ def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
     """What the training rows lack that a reward or the warm start needs."""
     if not rows:
         return []
-    rewarded = [for_rewards(row) for row in rows]
-    faults = missing_columns(recipe, list(rewarded[0]))
-    for column in rewarded[0]:
-        # `answer` becomes text where several sets have several types.
-        source_of_type = {} if column == "answer" else _types(rewarded, column)
-        if len(source_of_type) > 1:
-            types = " and ".join(
-                f"{WORDS.get(kind, kind.__name__)} in {source}"
-                for kind, source in source_of_type.items()
-            )
-            message = (
-                f"data.train: the column {column!r} has {types}: give it one type, or rename one of"
-                " them"
-            )
-            faults.append(Fault(recipe.place("data", "train"), message))
+    faults = missing_columns(recipe, list(for_rewards(rows[0])))
     learns_from_data = (
         recipe.sft is not None
         and recipe.data.own_solutions is None
@@ -110,18 +95,6 @@ def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
     if learns_from_data and not any(row["reasoning"] for row in rows[: recipe.data.worked]):
         faults.append(Fault(recipe.place("sft"), f"sft: {NONE_WORKED}"))
     return faults
-
-
-def _types(rows: list[dict], column: str) -> dict[type, str]:
-    """The types of a column's values, each with a data set that has it; all numbers are float."""
-    source_of_type = {}
-    for row in rows:
-        value = row[column]
-        if value is None:
-            continue
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        source_of_type.setdefault(float if is_number else type(value), row["source"])
-    return source_of_type
 
 
 def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
@@ -165,6 +138,9 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     # A column that one of several sets has is None in the others' rows.
     columns = dict.fromkeys(key for row in rows for key in row)
     rows = [columns | row for row in rows]
+    for column in columns:
+        if column not in HIDDEN:
+            _leave_out_if_mixed(rows, column)
     try:
         names = [name_and_arguments(entry)[0] for entry in recipe.data.train]
         by_place = all(map(is_computed, names))
@@ -194,6 +170,29 @@ def _never_trained_on(recipe: Recipe, train: list[dict], held_out: list[dict]) -
         message += " change it back, or train anew in another output_dir"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return unseen
+
+
+def _leave_out_if_mixed(rows: list[dict], column: str):
+    """Remove a column for rewards from the rows if its values are of several types; says so."""
+    reason = why_mixed([row[column] for row in rows])
+    if reason is None:
+        return
+    say(f"data: rewards do not get the column {column!r}: give its values one type ({reason})")
+    for row in rows:
+        del row[column]
+
+
+def why_mixed(values: list) -> str | None:
+    """Why a table cannot have these values in one column; None where it can."""
+    if all(value is None or (type(value) is str and value.isascii()) for value in values):
+        return None
+    import pyarrow
+
+    try:
+        pyarrow.array(values)
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:
+        return str(error).splitlines()[0]
+    return None
 
 
 def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:

@@ -11,6 +11,7 @@ from data.sources import DataError
 from runs.folder import sampled_batches
 from schema import configs
 from schema.recipe import Recipe
+from training.problem_sets import why_mixed
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -77,7 +78,8 @@ def prompt_dataset(rows: list[dict], tokenizer, system: str | None) -> "Dataset"
         columns["prompt"] = prompt.messages(row, system)
         columns["think_opened"] = opened
         prompted.append(columns)
-    if len({type(columns["answer"]) for columns in prompted}) > 1:  # of several sets
+    answers = [columns["answer"] for columns in prompted]
+    if len(set(map(type, answers))) > 1 or why_mixed(answers):  # of several sets
         for columns in prompted:
             columns["answer"] = str(columns["answer"])
     try:

@@ -321,7 +321,15 @@ def test_a_gold_that_no_answer_could_earn_stops_with_its_row(tmp_path):
     file.write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(DataError, match=r"mine\.jsonl row 2: no answer can earn 'see solution'"):
         load(str(file), "train", {})
-    rows[1] |= {"answer": "0", "choices": ["a", "b"]}
-    file.write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(DataError, match="column `choices`"):
+    advice = {"where": {"answer": {"not": "see solution"}}}
+    with pytest.raises(DataError, match=r'as `where: {answer: {not: "see solution"}}`'):
         load(str(file), "train", {})
+    assert len(load(str(file), "train", advice)[0]) == 1
+    for column, gold in (("choices", "0"), ("options", "C"), ("answer_option_list", "(b)")):
+        rows[1] = {"problem": "Which is B?", "answer": gold, column: ["a", "b"]}
+        file.write_text("\n".join(map(json.dumps, rows)))
+        with pytest.raises(DataError, match=f"column `{column}`"):
+            load(str(file), "train", {})
+    rows[1] = {"problem": "Which? (A) 5 (B) 6", "answer": "B", "options": ["5", "6"]}
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert len(load(str(file), "train", {})[0]) == 2

@@ -19,7 +19,9 @@ from schema.recipe import load_recipe
 from tests.support import write_lines
 from tests.tables import cases
 from tests.waits import capture
+from training.model import load_tokenizer
 from training.problem_sets import load_train
+from training.rows import prompt_dataset
 
 CHAT = [
     {"role": "system", "content": "Be brief."},
@@ -129,6 +131,22 @@ def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp
         load(str(place), "train", {"columns": columns} if isinstance(columns, dict) else {})
 
 
+MIXED = ([1, "a"], [{"k": 1}, {"k": "a"}], [["a", 1], []], [2**70, 1], ["\ud800", "a"])
+
+
+@pytest.mark.parametrize("values", MIXED)
+def test_a_column_of_several_types_is_left_out(values, tmp_path, capsys):
+    file = tmp_path / "mine.jsonl"
+    rows = [{"problem": f"{i}?", "answer": [[i], ["2"]][i % 2], "rate": i} for i in range(8)]
+    write_lines(file, [row | {"extra": values[row["rate"] % 2]} for row in rows])
+    overrides = [f"data.train=[{file}]", "data.validation=2", "sft=null"]
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
+    rows, _ = load_train(recipe)
+    assert "rewards do not get the column 'extra'" in capsys.readouterr().out
+    columns = prompt_dataset(rows, load_tokenizer(recipe), None).column_names
+    assert "extra" not in columns and "rate" in columns
+
+
 def test_a_row_of_ones_own_function_may_call_its_gold_answer(own_file):
     rows = [{"problem": "2+3?", "answer": GSM8K}, {"problem": "2+4?", "answer": 6}]
     # as ever: the gold, and what a warm start writes
@@ -154,17 +172,15 @@ def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_f
     rows, _ = load(str(file), "train", {"limit": 200})
     assert [row["problem"] for row in rows] == [str(i) for i in range(1, 201)]
     assert weighted(rows) == rows
+
+    def problems_seen(weight):
+        arguments = {"limit": 200, "weight": weight}
+        return [row["problem"] for row in weighted(load(str(file), "train", arguments)[0])]
+
     counts = {}
     for weight in (2, 0.5, 1.5):
-        kept = [
-            row["problem"]
-            for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])
-        ]
-        assert kept == [
-            row["problem"]
-            for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])
-        ]
-        counts[weight] = len(kept)
+        assert problems_seen(weight) == problems_seen(weight)
+        counts[weight] = len(problems_seen(weight))
     assert counts[2] == 400 and 75 < counts[0.5] < 125 and counts[1.5] == 200 + counts[0.5]
     own_file(
         "my_limit.py",

@@ -132,12 +132,13 @@ def test_grpo_begins_with_honest_rewards_and_leaves_a_broken_one_to_the_training
 def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):
     own_file(
         "towers.py",
-        "def problems(split):\n    golds = ['((9!)!)!', '2', '3', '4', '5', '6']\n    return"
+        "def problems(split):\n    golds = ['((9!)!)!', 'It has 2 of them.', *'3456']\n    return"
         " [{'problem': f'What follows {gold}?', 'solution': gold} for gold in golds]\n",
     )
     audited("correct_answer: {}", data="towers.problems")
     printed = capsys.readouterr().out
-    assert "4 of 5 gold answers are accepted when repeated" in printed
+    assert "3 of 5 gold answers are accepted when repeated" in printed
+    assert "say this sentence: mark its value, #### 5: gold 'It has 2 of them.'" in printed
     line = "cannot be told from a wrong answer: gold '((9!)!)!' of 'What follows ((9!)!)!?'"
     assert line in printed
 
