@@ -65,6 +65,8 @@ TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "e
 BODY = "body"  # of SVAMP and ASDiv: what the question is about
 RAW = "the answer as given"  # a key of rows that no parameter of a reward can have
 ANSWER_IS = re.compile(r"(?<=\n)(?:The )?answer is:? *(\S.*?)\.?\s*\Z", re.IGNORECASE)
+# Around the thought of a reasoning model, or its answer: the warm start puts its own.
+TAGS = re.compile(r"</?(?:think|answer)>|<\|(?:begin|end)_of_(?:thought|solution)\|>")
 HUB_ID = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 
 
@@ -174,6 +176,8 @@ def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str,
         reasoning = reasoning or value[: announced.start()].strip()
     if isinstance(value, str) and ("####" in value or "boxed" in value):
         gold, reasoning = gold_answer(value), reasoning or worked_solution(value)
+    if isinstance(reasoning, str):
+        reasoning = TAGS.sub("", reasoning).strip()
     row = row | {"solution": gold, "reasoning": reasoning}
     if isinstance(raw, str) and gold == raw:
         return row
