@@ -100,7 +100,9 @@ class GuardedReward:
         """What the function returns for a batch; None, and a report, where that is of no use."""
         rows = len(completions)
         try:
-            with _limited(self.seconds):
+            # A function may go elsewhere or turn gradients off: what follows it does not.
+            gradients = torch.set_grad_enabled(torch.is_grad_enabled())
+            with _limited(self.seconds), contextlib.chdir("."), gradients:
                 # A function may change its copy; the next reward gets what was written.
                 returned = self.function(completions=copy.deepcopy(completions), **columns)
                 if inspect.iscoroutine(returned):
@@ -110,9 +112,10 @@ class GuardedReward:
             if isinstance(returned, list | tuple) and len(returned) == rows:
                 return returned
             description = short_repr(returned)
-            if hasattr(returned, "__len__") and not isinstance(returned, str):
+            if isinstance(returned, list | tuple):
                 description = f"{len(returned)} values"
-            self._report(f"returned {description} for {rows} completions", 0, columns)
+            expected = f"{rows} completions, not a list with a number for each"
+            self._report(f"returned {description} for {expected}", 0, columns)
         except (Exception, SystemExit) as error:
             # Not a subclass of it: libraries raise those.
             if type(error) is ConnectionError or is_exhausted(error):
@@ -131,7 +134,8 @@ class GuardedReward:
         except Exception:  # its own `__float__` may raise any
             value = math.nan
         if isinstance(returned, str) or not math.isfinite(value) or abs(value) > LARGEST:
-            self._report(f"returned {short_repr(returned)}", row, columns)
+            lacks = "" if isinstance(returned, int | float) else ", not a number"
+            self._report(f"returned {short_repr(returned)}{lacks}", row, columns)
             return None
         return value
 

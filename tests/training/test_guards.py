@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -127,16 +128,33 @@ def test_a_machine_with_no_process_or_file_left_stops_the_run_and_judges_nothing
     assert stopped.value.exit_code == 75
 
 
-def test_a_reward_that_changes_its_completions_changes_nobody_elses():
+def test_what_a_reward_changes_changes_nothing_elsewhere(tmp_path):
     completions = [[{"role": "assistant", "content": "4"}]]
+    folder = Path.cwd()
 
     def spoils(completions, **columns):
         completions[0][0]["content"] = ""
         completions.clear()
+        os.chdir(tmp_path)
+        torch.set_grad_enabled(False)
         return [1.0]
 
     assert guarded(spoils)(completions=completions) == [1.0]
     assert completions[0][0]["content"] == "4"
+    assert Path.cwd() == folder and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ({0: 1.0}, "returned {0: 1.0} for 1 completions, not a list with a number for each"),
+        ([1.0, 0.0], "returned 2 values for 1 completions, not a list"),
+        (np.ones((1, 1)), "returned [1.0], not a number"),
+    ],
+)
+def test_what_is_no_number_for_each_completion_is_named(returned, words, capsys):
+    guarded(lambda completions, **columns: returned)(completions=["a"])
+    assert words in capsys.readouterr().err
 
 
 def test_a_reward_that_never_pays_is_told(capsys):
