@@ -21,7 +21,7 @@ from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
 from stages.cli import quiet_libraries, run
 from training import problem_sets
-from training.run_folder import as_yaml, not_probed
+from training.run_folder import as_yaml, conflicts, not_probed
 
 
 def main(recipe: Recipe, card: float | None = None, show: bool = False):
@@ -63,13 +63,20 @@ def _report(new: Iterable[Fault], faults: list[Fault]):
 def _environment_faults(
     recipe: Recipe, stages: tuple[str, ...], launched: dict, card: float | None
 ) -> list[Fault]:
-    """The faults of packages, of the probe that the recipe needs, and of the number of GPUs. A
-    missing package is a note if the recipe is checked for a `card`, because the machine with that
-    card may have it."""
+    """The faults of packages, of the run's folder, of the probe that the recipe needs, and of the
+    number of GPUs. A missing package is a note if the recipe is checked for a `card`, because the
+    machine with that card may have it.
+
+    Args:
+        stages: those that train, and `evaluate`.
+    """
     faults = not_installed(recipe, stages, launched)
     if card:
         where = ", on the machine with that card"
         faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
+    else:
+        with counted(launched):
+            faults += conflicts(recipe, stages[:-1])
     faults += incomplete(recipe, stages, launched)
     probe_fault = not_probed(recipe)
     if probe_fault:

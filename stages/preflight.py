@@ -18,7 +18,6 @@ import contextlib
 import io
 import os
 import sys
-from collections import defaultdict
 
 from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import clean
@@ -30,7 +29,7 @@ from schema.stages import STAGES, audits_before_training
 from stages.cli import mistakes_reported, quiet_libraries
 from training.checkpoints import has_training
 from training.problem_sets import refused_here, train_and_held_out
-from training.run_folder import conflict, not_probed
+from training.run_folder import conflicts, not_probed
 
 OWN_SOLUTIONS = "own_solutions"
 
@@ -72,16 +71,8 @@ def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | s
     count_message = wrong_count(launched) if training_stages else None
     if count_message:
         faults.append(count_message)
-    folders = defaultdict(list)
-    for stage in training_stages:
-        if getattr(recipe, stage) is None:
-            continue
-        with counted(launched):
-            fault = conflict(recipe, stage)
-        if fault is not None:
-            folders[fault.message].append(str(fault.place))
-    for message, places in folders.items():
-        faults.append(Fault(" and ".join(places), message))
+    with counted(launched):
+        faults += conflicts(recipe, training_stages)
     # `make probe-memory` names only one of the two, and trains nothing.
     probe_fault = not_probed(recipe) if {"sft", "grpo"} <= set(stages) else None
     if probe_fault:

@@ -9,7 +9,8 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import distributions
 from pathlib import Path
@@ -344,6 +345,16 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
     lines.append("Or copy the recipe under a new name, or move that run away.")
     return Fault(str(path), "\n".join(lines))
+
+
+def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
+    """The faults of the stages' folders that hold a run of another recipe, each reason once."""
+    folders = defaultdict(list)
+    for stage in stages:
+        fault = conflict(recipe, stage) if getattr(recipe, stage) is not None else None
+        if fault:
+            folders[fault.message].append(str(fault.place))
+    return [Fault(" and ".join(places), message) for message, places in folders.items()]
 
 
 def processes_at_start(folder: Path) -> int | None:

@@ -26,6 +26,7 @@ from tests.support import (
     write_lines,
 )
 from tests.tables import row_cases
+from training.run_folder import find_run
 from training.tiny_models import built_model
 
 PLANTED = """\
@@ -250,6 +251,16 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(row, capsys, own_file, sn
     assert out.rsplit("\n\n", 1)[1].startswith("not ready: 1 to change: ")
     assert "resumes the run" not in out and "take -" not in out
     snapshot(error)
+
+
+def test_the_folder_of_another_recipes_run_is_not_ready(tmp_path, capsys):
+    overrides = [f"output_dir={tmp_path}", "sft=null"]
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
+    find_run(recipe, "grpo").begin([{"problem": "1 + 1?", "solution": "2"}])
+    (tmp_path / "grpo/checkpoint-1").mkdir()
+    with pytest.raises(SystemExit, match="2"):
+        check_recipe("recipes/tiny-arithmetic.yaml", [*overrides, "grpo.learning_rate=2e-4"])
+    assert f"error: {tmp_path}/grpo: a run of another recipe is there" in capsys.readouterr().out
 
 
 def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
