@@ -1,7 +1,7 @@
 """How the keys of `sft`, `grpo` and `dpo` go together, and how they go with the rest of the recipe:
 see schema/meaning.py."""
 
-from math import gcd
+from math import gcd, lcm
 
 from console.faults import Complaints
 from schema import configs, stages
@@ -173,6 +173,13 @@ def _check_batch(values: dict, section: dict) -> Complaints:
             f" of {sampled.aligned_steps}"
         )
         yield (key,), f"grpo.save_steps: {message}"
+    elif saves and values["eval_steps"] and save_steps % values["eval_steps"]:
+        message = (
+            f"a checkpoint after {save_steps} steps would have no evaluation, and the best by"
+            f" evaluation is kept (grpo.eval_steps = {values['eval_steps']}); take a multiple of"
+            f" {lcm(values['eval_steps'], sampled.aligned_steps)}"
+        )
+        yield ("save_steps",), f"grpo.save_steps: {message}"
 
 
 def _batch_message(sampled: configs.Generation, group_size: int, batch_size: int) -> str:

@@ -1,6 +1,7 @@
 """What a library sees of the folder of a model, a tokenizer, an adapter or a checkpoint: links to
 the plain files of a fixed list, and settings that name no other files, models or code."""
 
+import errno
 import json
 import os
 import re
@@ -228,6 +229,13 @@ def test_what_the_hub_is_asked_for():
     assert list(files) == wanted
 
 
-def test_the_private_folder_goes_with_its_process(folder):
+def test_the_private_folder_goes_with_its_process(folder, monkeypatch):
     place = model_files.model(folder, weights=False)
     assert place.name == "model" and Path(place).parent.parent.name.startswith("grpo-recipes-")
+
+    def full(**options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(model_files.tempfile, "mkdtemp", full)
+    with pytest.raises(RecipeError, match=r"written \(No space left on device\): .* set TMPDIR"):
+        model_files.model(folder, weights=False)
