@@ -68,6 +68,20 @@ def completion(reasoning: str, answer: str, opened: bool) -> str:
     return f"{'' if opened else '<think>'}{reasoning}</think>\n<answer>{answer}</answer>"
 
 
+def question_text(conversation: object) -> str:
+    """What a conversation asks, to read: its question, or where it has several turns, all of them
+    but the system's, with their roles. It may be a stranger's."""
+    if isinstance(conversation, str):
+        return conversation
+    turns = []
+    for message in conversation if isinstance(conversation, list) else []:
+        if isinstance(message, dict) and message.get("role") != "system":
+            turns.append((message.get("role"), str(message.get("content") or "")))
+    if len(turns) == 1:
+        return turns[0][1]
+    return "\n\n".join(f"{role}: {text}" for role, text in turns)
+
+
 def transcript(completion: object) -> str:
     """A completion to read, which may be a stranger's: the model's text, and on lines of their own
     each call of a tool and what the tool said. One without calls is its text."""

@@ -254,7 +254,7 @@ def judged(
         verdict = in_form if strict else by_contract
         lines.append(
             {
-                "problem": row["problem"],
+                "problem": prompt.question_text(prompt.messages(row, None)),
                 "level": row.get("level"),
                 "subject": row.get("subject"),
                 "gold": row["solution"],

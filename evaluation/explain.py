@@ -191,7 +191,7 @@ def explained(
     the run's files. `row`: the completion's place in `group["rows"]`."""
     settings = settings_of(recipe)
     completion = group["rows"][row]
-    prompt_ids = list(prompt.question_ids(tokenizer, group["question"], group["system"] or None))
+    prompt_ids = list(prompt.prompt_ids(tokenizer, group["prompt"]))
     ids = tokenizer(completion["text"], add_special_tokens=False)["input_ids"]
     if not completion["truncated"]:
         ids = [*ids, tokenizer.eos_token_id]

@@ -12,7 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from data.json_files import parsed
-from data.prompt import transcript
+from data.prompt import question_text, transcript
 from data.sources import DataError, read_parquet
 from runs.folder import completion_files, run_file
 from schema.names import RESERVED
@@ -155,13 +155,13 @@ def _group(step: int, place: int, rows: list[dict], size: int, description: dict
 
 
 def group_of_row(run: Path, step: int, row: int) -> dict[str, Any]:
-    """The group of a completion, with `batch`, the tokens of each completion of its step. Raises
-    ValueError where the step has no such completion."""
+    """The group of a completion, with its `prompt`, and `batch`, the tokens of each completion of
+    its step. Raises ValueError where the step has no such completion."""
     rows, size, description = _read_step(run, step)
     if not 0 <= row < len(rows):
         raise ValueError(f"step {step} has no completion {row}: it has 0 to {len(rows) - 1}")
     group_of_step = _group(step, row // size, rows, size, description)
-    return group_of_step | {"batch": _column(rows, "tokens")}
+    return group_of_step | {"batch": _column(rows, "tokens"), "prompt": rows[row]["prompt"]}
 
 
 def _read_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
@@ -208,8 +208,9 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
     advantage = finite(row["advantage"])
     return {
         "step": row["step"],
-        "question": _content_of(row["prompt"], "user"),
-        "system": _content_of(row["prompt"], "system"),
+        "prompt": row["prompt"],
+        "question": question_text(row["prompt"]),
+        "system": _system_text(row["prompt"]),
         "text": text,
         "rewards": rewards,
         "total": finite(math.fsum(weighted)) if weighted else None,
@@ -237,13 +238,11 @@ def flags(completion: str, right: float | None, advantage: float | None) -> list
     return signs
 
 
-def _content_of(messages: Any, role: str) -> str:
-    """The text of one role's messages in a prompt, which is a list of messages or a string."""
-    if isinstance(messages, str):
-        return messages if role == "user" else ""
+def _system_text(messages: Any) -> str:
+    """The text of a prompt's system message; empty where it has none."""
     texts = []
-    for message in messages or []:
-        if isinstance(message, dict) and message.get("role") == role:
+    for message in messages if isinstance(messages, list) else []:
+        if isinstance(message, dict) and message.get("role") == "system":
             texts.append(str(message.get("content") or ""))
     return "\n\n".join(texts)
 

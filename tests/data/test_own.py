@@ -15,6 +15,7 @@ from data import hub, prompt
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, DataNotReached
+from evaluation.answers import judged
 from schema.recipe import load_recipe
 from tests.support import write_lines
 from tests.tables import cases
@@ -76,6 +77,7 @@ def test_no_turn_of_a_conversation_is_lost(tmp_path):
     assert prompt.messages(second, "Think.")[1] == rows[1]["prompt"][0]
     assert judged_by(first) == ["Be brief.", "1+1?", "2", "2+3?", "5"]
     assert prompt.TURNS not in for_rewards(first)
+    assert judged([first], ["5"], False)[0]["problem"].startswith("user: 1+1?\n\nassistant: 2")
 
 
 @cases(__file__, "what_a_file_is_written_in")

@@ -11,7 +11,7 @@ from runs.folder import completion_files
 from tests import made_runs
 from tests.tables import cases
 from training.step_rewards import normalise
-from viewer.groups import CUT, flags, group, index
+from viewer.groups import CUT, flags, group, group_of_row, index
 
 
 def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
@@ -48,6 +48,16 @@ def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
     for step, place in ((4, 3), (4, -1), (9, 0)):
         with pytest.raises(ValueError, match=r"has no group|no such file"):
             group(path, step, place)
+
+
+def test_a_conversation_is_shown_with_its_turns(tmp_path):
+    texts = {"system": "Think.", "user": "x = 5.", "assistant": "OK."}
+    prompt = [{"role": role, "content": text} for role, text in texts.items()]
+    prompt.append({"role": "user", "content": "2 + x?"})
+    path = run(tmp_path, lambda frame: frame.assign(prompt=[prompt] * len(frame)))
+    told = group_of_row(path, 1, 0)
+    assert told["question"] == "user: x = 5.\n\nassistant: OK.\n\nuser: 2 + x?"
+    assert told["system"] == "Think." and told["prompt"] == prompt  # what make explain asks
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
