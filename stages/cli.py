@@ -50,7 +50,7 @@ def run(
         takes_recipe: whether the command line has a recipe and overrides; `main` then gets the
             recipe that they make as its first argument.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
+    parser = _Parser(prog=f"python -m stages.{stage}", description=main.__doc__)
     if takes_recipe:
         recipe_arguments(parser)
     for name, settings in (options or {}).items():
@@ -63,6 +63,14 @@ def run(
             arguments["recipe"] = read_for(launched_here(), arguments["recipe"], overrides)
         main(**arguments)
     leave_group()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and then how the stage is called."""
+
+    def error(self, message: str):
+        usage = " ".join(self.format_usage().split())
+        raise RecipeError([f"{self.prog}: {message}; {usage}"])
 
 
 def recipe_arguments(parser: argparse.ArgumentParser):

@@ -61,8 +61,7 @@ def test_a_wrong_input_is_one_line_with_a_remedy(row, tmp_path, snapshot):
     environment = environment_of(row, tmp_path)
     done = run_stage(row.stage, *words_of(row, tmp_path), check=False, **environment)
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    usage = done.stderr.startswith("usage: ")  # which argparse puts before its message
-    assert len(done.stderr.strip().splitlines()) == 1 or usage, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert not (tmp_path / "out").exists()
     snapshot(done.stderr)
 
