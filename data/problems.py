@@ -20,8 +20,10 @@ from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folde
 from data.prompt import TURNS
 from data.sources import DataError
 
-WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
-HIDDEN = ("reasoning", "answer", RAW, TURNS, WEIGHT)  # keys of rows that rewards do not get
+# Keys of rows that no parameter of a reward can have:
+WEIGHT = "data.weight"
+SET = "data.set"  # the name of a row's data set
+HIDDEN = ("reasoning", "answer", RAW, TURNS, WEIGHT, SET)  # keys of rows that rewards do not get
 
 
 def data_set(name: str) -> Callable[..., list[dict]]:
@@ -103,7 +105,7 @@ def load(
 
     Returns:
         rows `{"problem", "solution", "reasoning", "source"}` with text in problem and solution,
-        each problem once.
+        each problem once; `source` is the set's name where the data has no such column.
 
     Raises:
         DataError: no row is usable, a row's check cannot be used, or the data set's function
@@ -175,7 +177,7 @@ class _Selection:
             if len(rows) == limit:
                 break
             if self._is_usable(number, row, original):
-                row = _clean(row) | {"source": self.name}
+                row = {"source": self.name} | _clean(row) | {SET: self.name}
                 self.golds[fingerprint(row)] = row["solution"]
                 rows.append(row)
         return rows
@@ -237,11 +239,7 @@ class _Selection:
 
 def _clean(row: dict) -> dict:
     """The row with text where the house expects text."""
-    clean = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning")}
-    for key in ("level", "subject"):
-        if row.get(key) is not None:
-            clean[key] = str(row[key])
-    return clean
+    return {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning")}
 
 
 def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:

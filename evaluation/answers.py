@@ -235,6 +235,15 @@ def judge_rows(rows: list[dict], responses: list[str], **options) -> list[Verdic
     )
 
 
+def _kinds(row: dict) -> dict[str, str | None]:
+    """The level and the subject of a problem as text, by which a report groups."""
+    kinds = {}
+    for key in ("level", "subject"):
+        value = row.get(key)
+        kinds[key] = None if value is None else str(value)
+    return kinds
+
+
 def judged(
     rows: list[dict], responses: list[str], strict: bool, run_programs: bool = False
 ) -> list[dict]:
@@ -255,8 +264,7 @@ def judged(
         lines.append(
             {
                 "problem": prompt.question_text(prompt.messages(row, None)),
-                "level": row.get("level"),
-                "subject": row.get("subject"),
+                **_kinds(row),
                 "gold": row["solution"],
                 "response": response,
                 "answer": verdict.answer,

@@ -187,6 +187,8 @@ TRL = "trl.rewards."
 LEARNED = "learned"  # the reward model, which trl runs: it is no function
 # Columns of a run's files of completions. There a reward's column has the name of its function.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
+# What no function of the user's is called there by its name alone.
+NAMED = (*RESERVED, *rewards.__all__, LEARNED)
 
 
 def reward_function(name: str) -> Callable:
@@ -270,17 +272,13 @@ def _recipe_arguments(name: str, options: dict) -> set[str]:
 
 
 def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
-    """The faults of the rewards beside these columns of the data: a function has the name of a
-    column of completions/; a column would stand for an argument that only the recipe may set; or an
-    argument is given by neither the recipe nor the data nor trl's trainer."""
+    """The faults of the rewards beside these columns of the data: a column would stand for an
+    argument that only the recipe may set; or an argument is given by neither the recipe nor the
+    data nor trl's trainer."""
     messages: list[tuple[str, str]] = []
     for name, options in recipe.rewards.items():
         if name == LEARNED:
             continue
-        function_name = name.rpartition(".")[2]
-        if function_name in RESERVED:
-            message = "is a column of completions/: rename the function"
-            messages.append((name, f"{function_name} {message}"))
         for column in sorted(_recipe_arguments(name, options) & set(columns)):
             message = (
                 f"the data has a column {column!r}, which would stand for this reward's argument of"

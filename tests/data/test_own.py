@@ -54,6 +54,16 @@ def test_columns_of_any_names(row, columns, solution, reasoning, message, tmp_pa
     assert {key: given[key] for key in others} == {key: row[key] for key in others}
 
 
+def test_no_column_of_the_data_is_overwritten(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    columns = {"source": {"book": 3}, "level": 4, "subject": ["sums"], "limit": "x", "split": "y"}
+    file.write_text(json.dumps({"problem": "2+3?", "answer": "5"} | columns) + "\n")
+    (row,), _ = load(str(file), "train", {})
+    assert columns.items() <= for_rewards(row).items()
+    (line,) = judged([row], [""], strict=False)
+    assert (line["level"], line["subject"]) == ("4", "['sums']")  # a report groups by their text
+
+
 @cases(__file__, "formats_of_sets_that_people_have")
 def test_formats_of_sets_that_people_have(row, problem, turns, reasoning, tmp_path):
     file = tmp_path / "mine.jsonl"

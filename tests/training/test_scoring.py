@@ -3,13 +3,15 @@ signal is counted right where float32 would not."""
 
 import contextlib
 import re
+from dataclasses import replace
 from math import nan
 
 import pytest
 import torch
 
 from console.faults import RunStopped
-from training.scoring import GuardedReward, Scores, without_signal
+from schema.recipe import load_recipe
+from training.scoring import GuardedReward, Scores, guarded_rewards, without_signal
 
 TINY = "recipes/tiny-arithmetic.yaml"
 
@@ -108,3 +110,33 @@ def test_a_column_of_another_name_is_led_to_the_column():
     reason = "there are solution; rename the argument ground_truth to solution"
     with pytest.raises(RunStopped, match=reason):
         GuardedReward(pay, "mine.pay")(completions=["5"], solution=["5"])
+
+
+def test_no_reward_changes_what_the_next_is_called_with():
+    def spoils(prompts, solution, completions, completion_ids, about, **columns):
+        prompts[0].append("more")
+        solution.sort(reverse=True)
+        completion_ids[0][0] = about[0]["of"] = completions[0]["content"] = 9
+        return [0.0, 0.0]
+
+    columns = {"prompts": [["a"], ["b"]], "solution": ["1", "2"], "completion_ids": [[1], [2]]}
+    columns |= {"about": [{"of": 1}, {"of": 2}], "completions": [{"content": "1"}] * 2}
+    columns["trainer_state"] = object()  # trl's own, which is no column
+    before = repr(columns)
+    assert GuardedReward(spoils, "mine.spoils")(**columns) == [0.0, 0.0]
+    assert repr(columns) == before
+
+
+def test_rewards_of_one_name_have_names_of_their_own(own_file):
+    for name in ("one", "two"):
+        pay = "def pay(completions, **columns): return [0.0] * len(completions)\n"
+        own_file(f"{name}.py", f"{pay}also = pay\n{pay.replace('pay', 'gold')}")
+    own_file("format_tags.py", "def correct_answer(completions, **columns): return [0.0]\n")
+    recipe = load_recipe(TINY, check=())
+    names = ["one.pay", "two.pay", "one.also", "one.gold", "correct_answer"]
+    names += ["format_tags.correct_answer", "trl.rewards.think_format_reward"]
+    rewards = guarded_rewards(replace(recipe, rewards={name: {} for name in names}))
+    expected = [*names[:-1], "think_format_reward"]
+    assert [reward.__name__ for reward in rewards] == expected
+    (alone,) = guarded_rewards(replace(recipe, rewards={"two.pay": {}}))
+    assert alone.__name__ == "pay"
