@@ -3,6 +3,7 @@ runs what it names. So it reaches only the Python files that the user has truste
 functions that are meant to be named.
 """
 
+import ast
 import contextlib
 import inspect
 import os
@@ -12,7 +13,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, resolve_name, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -96,6 +97,39 @@ def _files(module: str) -> dict[str, Path]:
         f"there is no {'/'.join(parts)}.py in this folder, {Path.cwd()}, nor in one on PYTHONPATH; "
         "a recipe may run only files of your own"
     )
+
+
+def files_run(module: str) -> list[Path]:
+    """The files of the user's that a module runs: its own and, however deep, those that it
+    imports. Of this repository it is the module's own alone: the rooms have a commit."""
+    files = {}
+    names = [module]
+    while names:
+        name = names.pop()
+        is_ours = (ROOT / name.partition(".")[0] / "__init__.py").is_file()
+        try:
+            new = {} if is_ours and name != module else _files(name)
+        except (ImportError, ValueError):  # of a library
+            continue
+        for part, file in new.items():
+            if part not in files and (part == name or not is_ours):
+                files[part] = file
+                names += _imported(part, file)
+    return sorted(set(files.values()))
+
+
+def _imported(module: str, file: Path) -> list[str]:
+    """The names of the modules that a file may import, wherever in it."""
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    names = []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            with contextlib.suppress(ImportError):  # beyond its package
+                base = resolve_name("." * node.level + (node.module or ""), package)
+                names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return names
 
 
 def trusted_lines() -> list[str]:

@@ -20,10 +20,8 @@ from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folde
 from data.prompt import TURNS
 from data.sources import DataError
 
-# Keys of rows that no parameter of a reward can have:
-WEIGHT = "data.weight"
-SET = "data.set"  # the name of a row's data set
-HIDDEN = ("reasoning", "answer", RAW, TURNS, WEIGHT, SET)  # keys of rows that rewards do not get
+WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
+HIDDEN = ("reasoning", "answer", RAW, TURNS, WEIGHT)  # keys of rows that rewards do not get
 
 
 def data_set(name: str) -> Callable[..., list[dict]]:
@@ -177,7 +175,7 @@ class _Selection:
             if len(rows) == limit:
                 break
             if self._is_usable(number, row, original):
-                row = {"source": self.name} | _clean(row) | {SET: self.name}
+                row = {"source": self.name} | _clean(row)
                 self.golds[fingerprint(row)] = row["solution"]
                 rows.append(row)
         return rows

@@ -30,6 +30,16 @@ WITHOUT_SIGNAL = "groups_without_signal"
 SAVE_STEPS = 50  # our default, or the next multiple of a generation cycle
 # The address of GRPO's server is no part of a run: its next start may find the server elsewhere.
 SERVER_KEYS = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
+# The keys of a stage that change nothing that it learns: what is saved, logged or sent; waits; and
+# the memory that it takes.
+# A run goes on with other values of them.
+FREE_KEYS = (*SERVER_KEYS, "save_steps", "save_total_limit", "save_strategy", "logging_steps")
+FREE_KEYS += ("logging_first_step", "logging_strategy", "log_level", "report_to", "project")
+FREE_KEYS += ("run_name", "disable_tqdm", "skip_memory_metrics", "ddp_timeout")
+FREE_KEYS += ("gradient_checkpointing", "per_device_eval_batch_size", "torch_empty_cache_steps")
+FREE_KEYS += ("vllm_gpu_memory_utilization",)
+# The schedules whose rate after a step does not depend on how many are to follow.
+STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
 PATTERNS = ("rank_pattern", "alpha_pattern")
 EXPERTS_PREFIX = r".*\."  # peft writes it before the name of experts in them
 # Held-out problems in a batch, for each completion of a training batch, if transformers answers.

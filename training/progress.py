@@ -166,7 +166,7 @@ class ShowAdvice(TrainerCallback):
             for line in state.log_history[:-1]:
                 self.history.judge(line)
         for advice in self.history.judge(state.log_history[-1]):
-            say(f"to look at: {advice}")
+            say(f"to look at: {advice}; a run with other settings needs another output_dir")
 
 
 class Metrics(TrainerCallback):

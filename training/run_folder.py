@@ -29,7 +29,7 @@ from schema import configs
 from schema.configs import processes, setting, without_place
 from schema.recipe import Recipe, load_recipe
 from schema.sections import flat
-from schema.stages import STAGES, algorithm, chain, finished
+from schema.stages import STAGES, chain, finished
 from schema.text import Unreadable, saved
 from training.checkpoints import (
     altered_weights,
@@ -41,6 +41,7 @@ from training.checkpoints import (
     weights_of,
     write_whole,
 )
+from training.going_on import goes_on, learned, sources_of, why_not_longer, with_defaults
 from training.writing import link_inside, lock
 
 # The pass rates that a probe has measured: see evaluation/probe.py.
@@ -85,9 +86,19 @@ class RunFolder:
         digest = problems_digest(rows, sampled) | (data or {})
         self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
         versions = _versions(self.recipe)
-        self._say_what_changed(self._at_start("versions.json", versions, resumes), versions)
-        if not resumes:
-            write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
+        versions["sources"] = sources_of(self.recipe, self.path.name, rows)
+        before = self._at_start("versions.json", versions, resumes)
+        self._require_same_sources(before, versions)
+        self._say_what_changed(before, versions)
+        recipe = self.recipe
+        if resumes:  # its batch stays split as among the processes that it began with
+            stage = self.path.name
+            began = saved(self.path / "recipe.yaml").get(stage) or {}
+            split = {key: began.get(key) for key in SPLIT}
+            recipe = recipe | {stage: recipe[stage] | split}
+        # A run that goes on after its end is not finished, whenever the machine stops.
+        (self.path / "summary.json").unlink(missing_ok=True)
+        write_whole(self.path / "recipe.yaml", as_yaml(recipe))
 
     def _at_start(self, name: str, content: dict, resumes: bool) -> dict:
         """Read what the run's start wrote in a file. Without that, write the content, and return
@@ -115,6 +126,30 @@ class RunFolder:
             f" Change it back, or move {self.path} away"
         )
         raise RecipeError([message])
+
+    def _require_same_sources(self, before: dict, now: dict):
+        """Refuse to go on with other code or files than the run began with, unless the user says
+        that it may: then note it."""
+        sources = before.get("sources")
+        if not isinstance(sources, dict):  # of an earlier version
+            return
+        changed = []
+        for name, digest in now["sources"].items():
+            if sources.get(name, digest) != digest:
+                changed.append(name)
+        if not changed:
+            return
+        difference = f"{self.path} began with other files behind {' and '.join(changed)}"
+        if os.environ.get("TRUST_RUN") != "1":
+            message = (
+                f"{difference}. Change them back; or put TRUST_RUN=1 before the command: it goes"
+                " on with what is there now; or give this run its own folder (output_dir)"
+            )
+            raise RecipeError([message])
+        say(f"{difference}, and goes on with what is there now (TRUST_RUN=1)")
+        before["sources"] = sources | now["sources"]
+        before.setdefault("changed", []).append({"from": self.checkpoint, "sources": changed})
+        write_whole(self.path / "versions.json", json.dumps(before, indent=2) + "\n")
 
     def _say_what_changed(self, before: dict, now: dict):
         line = hardware.keep_threads(before.get("threads"))
@@ -191,12 +226,13 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
             differs and the ways out.
     """
     path = recipe.stage_dir(stage)
-    if to_train and is_main_process() and not finished(path):
+    was_finished = finished(path)
+    is_finished = was_finished and not (to_train and goes_on(recipe, stage))
+    if to_train and is_main_process() and not is_finished:
         lock(path)
-    fault = conflict(recipe, stage)
+    fault = conflict(recipe, stage, to_train)
     if fault:
         raise RecipeError([fault])
-    is_finished = finished(path)
     difference = altered_weights(path)
     if difference:
         message = (
@@ -205,6 +241,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         )
         raise RecipeError([message])
     checkpoint = None if is_finished else newest_good(path)
+    if was_finished and not is_finished and checkpoint is None:
+        raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     if checkpoint and to_train and is_main_process():
         require_resumable(Path(checkpoint))
@@ -312,11 +350,16 @@ def _versions(recipe: dict) -> dict:
 BATCH_SIZE = "per_device_train_batch_size"
 ACCUMULATION = "gradient_accumulation_steps"
 GENERATION = "steps_per_generation"
+SPLIT = (BATCH_SIZE, ACCUMULATION, GENERATION)
 
 
-def conflict(recipe: Recipe, stage: str) -> Fault | None:
+def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None:
     """Find out whether the stage's folder holds a run of another recipe. The fault names the keys
-    that differ, and the ways out; None where nothing stands in the way."""
+    that differ, and the ways out; None where nothing stands in the way.
+
+    Args:
+        to_train: whether the stage is to be trained, and so may go on for more steps.
+    """
     path = recipe.stage_dir(stage)
     fault = link_inside(path)
     if fault:
@@ -332,16 +375,21 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
         )
         return Fault(str(path / "recipe.yaml"), message)
     wanted = _dependencies(to_machine(recipe), stage)
-    trained = _saved_dependencies(saved_recipe, wanted, stage)
-    wanted, trained = _by_batch(path, stage, flat(wanted), flat(trained))
-    wanted = _with_defaults(wanted, trained)
-    trained = _with_defaults(trained, wanted)
+    trained = learned(flat(_saved_dependencies(saved_recipe, wanted, stage)))
+    wanted, trained = _by_batch(path, stage, learned(flat(wanted)), trained)
+    wanted = with_defaults(wanted, trained)
+    trained = with_defaults(trained, wanted)
     keys = sorted(wanted.keys() | trained.keys())
     differing = [key for key in keys if wanted.get(key) != trained.get(key)]
     if not differing:
         return None
     lines = ["a run of another recipe is there:"]
     lines += [f"  {key}: {trained.get(key)} there, {wanted.get(key)} here" for key in differing]
+    if differing == [f"{stage}.max_steps"]:
+        reason = why_not_longer(recipe, stage)
+        if to_train and reason is None:
+            return None
+        lines.append(reason or f"Or train it on: {make_command(stage, recipe)}")
     lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
     lines.append("Or copy the recipe under a new name, or move that run away.")
     return Fault(str(path), "\n".join(lines))
@@ -351,7 +399,9 @@ def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
     """The faults of the stages' folders that hold a run of another recipe, each reason once."""
     folders = defaultdict(list)
     for stage in stages:
-        fault = conflict(recipe, stage) if getattr(recipe, stage) is not None else None
+        if getattr(recipe, stage) is None:
+            continue
+        fault = conflict(recipe, stage, to_train=True)
         if fault:
             folders[fault.message].append(str(fault.place))
     return [Fault(" and ".join(places), message) for message, places in folders.items()]
@@ -369,10 +419,7 @@ def _dependencies(recipe: Recipe, stage: str) -> dict:
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
     sections["data"] = _data_dependencies(sections["data"], stage)
     if "grpo" in sections and setting(recipe, "grpo", "eval_steps"):
-        sections["evaluate"] = {
-            "checkpoint_problems": recipe.evaluate.checkpoint_problems,
-            "patience": recipe.evaluate.patience,
-        }
+        sections["evaluate"] = {"checkpoint_problems": recipe.evaluate.checkpoint_problems}
     if stage == "sft" and recipe.data.own_solutions is not None:
         sections["grpo"] = _sampling_dependencies(recipe.grpo)
     return sections
@@ -404,36 +451,25 @@ def _data_dependencies(data: dict, stage: str) -> dict:
     return {key: value for key, value in data.items() if stage != "sft" or key != "pass_rate"}
 
 
-def _with_defaults(recipe: dict, compared: dict) -> dict:
-    """Add the library's default of every key that only the compared recipe sets, in a section that
-    both have. Both recipes are flat."""
-    sections = {key.partition(".")[0] for key in recipe if "." in key}
-    added = {}
-    for key in compared.keys() - recipe.keys():
-        section, _, name = key.partition(".")
-        if section not in configs.CLASSES or section not in sections:
-            continue
-        if section == "grpo":
-            section = algorithm(recipe.get("algorithm")).name
-        added[key] = configs.defaults(section).get(name)
-    return recipe | added
-
-
 def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[dict, dict]:
     """Make two flat recipes comparable, this one and the folder's: where the number of processes
-    changed, the size of the complete batch replaces the keys that split it among processes.
+    changed, or a batch is split otherwise, its complete size replaces the keys that split it.
 
     trl takes from a recipe what one process does, so that twice the processes would silently make
     a batch twice as large. The problems and their order stay the same; the completions do not, for
     every process draws its own random numbers."""
-    count = processes_at_start(folder)
-    if count in (None, processes()):
-        return wanted, trained
-    split_keys = [f"{stage}.{key}" for key in (BATCH_SIZE, ACCUMULATION, GENERATION)]
+    count = processes_at_start(folder) or processes()
+    split_keys = [f"{stage}.{key}" for key in SPLIT]
     # A finished run keeps its number of processes, however many are asked for now.
     if finished(folder) and all(wanted.get(key) == trained.get(key) for key in split_keys):
         return wanted, trained
-    return _with_totals(stage, wanted, processes()), _with_totals(stage, trained, count)
+    totals = _with_totals(stage, wanted, processes())
+    totals_trained = _with_totals(stage, trained, count)
+    products = totals.keys() - wanted.keys()
+    is_equal = all(totals[key] == totals_trained.get(key) for key in products)
+    if count == processes() and not is_equal:
+        return wanted, trained
+    return totals, totals_trained
 
 
 def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
@@ -442,7 +478,7 @@ def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
     defaults = configs.defaults(stage)
     merged = dict(recipe)
     numbers = {}
-    for key in (BATCH_SIZE, ACCUMULATION, GENERATION):
+    for key in SPLIT:
         numbers[key] = merged.pop(f"{stage}.{key}", defaults.get(key))
     size = numbers[BATCH_SIZE]
     accumulation = numbers[ACCUMULATION]

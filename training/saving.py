@@ -47,6 +47,12 @@ class Checkpoints(TrainerCallback):
     def __init__(self, keep: int | None):
         self.keep = keep
 
+    def on_train_begin(self, args, state, control, **kwargs):
+        # transformers goes on with the checkpoint's logging_steps and save_steps.
+        state.compute_steps(args, state.max_steps)
+        if state.is_world_process_zero and state.global_step:  # fewer may be kept now
+            self._prune(Path(args.output_dir), state)
+
     def on_step_end(self, args, state, control, model=None, **kwargs):
         if not control.should_save or not state.is_world_process_zero:
             return
@@ -146,7 +152,7 @@ class FiniteNumbers(TrainerCallback):
             f"a {kind} is not finite after step {state.global_step}: the run stopped before it was"
             f" {use}. The batch's prompts are in {file}. {last or 'No checkpoint'} is the last"
             " good one. A lower learning_rate or max_grad_norm may help, or bfloat16 instead of"
-            " float16"
+            " float16, in a run of its own (output_dir)"
         )
 
 

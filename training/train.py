@@ -46,7 +46,7 @@ from runs.folder import public
 from schema.configs import setting
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
-from training.checkpoints import resume_advice
+from training.checkpoints import has_training, resume_advice
 from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
 from training.progress import Metrics, Progress, Stopwatch
@@ -389,12 +389,17 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     limit = setting(recipe, stage, length)
     lines = ["out of memory. Change one of these:"]
     if size > 1:
-        half = size // 2
+        half = next(part for part in range(size // 2, 0, -1) if size % part == 0)
+        more = f" gradient_accumulation_steps {steps} → {steps * size // half},"
+        per_generation = getattr(recipe, stage).get("steps_per_generation")
+        if per_generation:
+            more += f" steps_per_generation {per_generation} → {per_generation * size // half},"
         lines.append(
-            f"  {recipe.place(stage, size_key)}: {stage}.{size_key} {size} → {half}, and"
-            f" gradient_accumulation_steps {steps} → {steps * size // half}, which keeps the size"
-            " of a step"
+            f"  {recipe.place(stage, size_key)}: {stage}.{size_key} {size} → {half}, and{more}"
+            " which keeps the size of a step"
         )
     if limit:
-        lines.append(f"  {recipe.place(stage, length)}: {stage}.{length} {limit} → {limit // 2}")
+        anew = ", in a run of its own (output_dir)" if has_training(recipe.stage_dir(stage)) else ""
+        change = f"{stage}.{length} {limit} → {limit // 2}{anew}"
+        lines.append(f"  {recipe.place(stage, length)}: {change}")
     return "\n".join(lines)

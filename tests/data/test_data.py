@@ -9,7 +9,7 @@ import pytest
 
 from console.faults import RecipeError
 from data.identity import overlaps, split_validation
-from data.problems import SET, load
+from data.problems import load
 from data.sources import DataError
 from rewards.verifier.gold import boxed, gold_answer, why_unearnable
 from schema.recipe import load_recipe
@@ -198,7 +198,6 @@ def test_a_data_set_of_ones_own_is_a_dotted_path(own_file):
             "solution": "1",
             "reasoning": None,
             "source": "my_puzzles.puzzles",
-            SET: "my_puzzles.puzzles",
         }
     ]
 

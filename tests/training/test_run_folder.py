@@ -392,14 +392,14 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
     folder = find_run(on(2, f"{size}=32", f"{steps}=1"), stage)
     folder.begin(ROWS)
     (folder.path / "checkpoint-1").mkdir()
-    same = [(2, 32, 1), (1, 64, 1), (1, 16, 4), (4, 16, 1), (8, 8, 1), (4, 8, 2)]
+    same = [(2, 32, 1), (1, 64, 1), (1, 16, 4), (4, 16, 1), (8, 8, 1), (4, 8, 2), (2, 16, 2)]
     for processes, batch, accumulation in same:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
     told = conflict(on(4, f"{size}=32"), stage).message
     assert f"  {size} × gradient_accumulation_steps × processes: 64 there, 128 here" in told
     told = conflict(on(4, f"{size}=16", f"{stage}.learning_rate=1e-3"), stage).message
     assert f"  {stage}.learning_rate: " in told and "processes" not in told
-    told = conflict(on(2, f"{size}=16", f"{steps}=2"), stage).message
+    told = conflict(on(2, f"{size}=16", f"{steps}=1"), stage).message
     assert f"  {size}: 32 there, 16 here" in told
     (folder.path / "summary.json").write_text('{"steps": 1}')
     for processes, batch in [(2, 32), (4, 32), (4, 16)]:

@@ -1,0 +1,233 @@
+"""What may change where a run goes on, what may not, and that advice on a run is accepted."""
+
+import ast
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from console.faults import RecipeError
+from schema import configs
+from schema.recipe import load_recipe
+from tests.made_runs import write_json
+from tests.support import CHAIN, ROOT, refused, run_stage, same_weights
+from training.run_folder import RunFolder, conflict, find_run
+from training.saving import Checkpoints
+from training.train import out_of_memory
+from training.watch import gamed
+
+TINY = "recipes/tiny-arithmetic.yaml"
+STEADY = ["grpo.num_iterations=1", "grpo.lr_scheduler_type=constant", "grpo.max_steps=4"]
+ROWS = [{"problem": "1 + 1?", "solution": "2", "level": 3}]
+PAY = "def pay(completions, **columns):\n    return [0.0] * len(completions)\n"
+
+
+def read(folder, *overrides: str):
+    return load_recipe(TINY, [f"output_dir={folder}", *overrides], check=())
+
+
+def begun(folder, *overrides: str, step: int = 4, summary: dict | None = None):
+    """A run of GRPO with a checkpoint, finished where it has a summary."""
+    recipe = read(folder, *overrides)
+    find_run(recipe, "grpo", to_train=True).begin(ROWS)
+    (folder / f"grpo/checkpoint-{step}").mkdir()
+    if summary:
+        write_json(folder / "grpo/summary.json", summary)
+    return recipe
+
+
+def fault(folder, *overrides: str) -> str:
+    return str(conflict(read(folder, *overrides), "grpo", to_train=True) or "")
+
+
+def test_what_changes_nothing_that_is_learned_may_change(tmp_path):
+    begun(tmp_path)
+    for key in configs.FREE_KEYS:
+        assert key in configs.fields("grpo")
+    free = ["grpo.save_total_limit=9", "grpo.save_steps=6", "grpo.logging_steps=3"]
+    free += ["grpo.report_to=tensorboard", "rewards.correct_answer.timeout=9", "sft.save_steps=3"]
+    assert fault(tmp_path, *free) == ""
+    assert "  grpo.beta: 0.0 there, 0.1 here" in fault(tmp_path, "grpo.beta=0.1")
+
+
+def test_the_best_checkpoint_is_one_of_those_saved(tmp_path):
+    held_out = ["grpo.eval_steps=2", "grpo.save_steps=2"]
+    begun(tmp_path, *held_out)
+    assert "  grpo.save_steps: 2 there, 4 here" in fault(tmp_path, held_out[0], "grpo.save_steps=4")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "step", "reason"),
+    [
+        (STEADY, "grpo.max_steps=9", 4, ""),
+        ([*STEADY, "grpo.warmup_steps=2"], "grpo.max_steps=9", 4, ""),
+        ([], "grpo.max_steps=999", 4, "lr_scheduler_type linear is over all max_steps, so its"),
+        (
+            ["grpo.lr_scheduler_type=constant_with_warmup", "grpo.warmup_steps=0.1"],
+            "grpo.max_steps=999",
+            4,
+            "warmup_steps is a share of all max_steps",
+        ),
+        (STEADY, "grpo.max_steps=3", 4, "It was trained that far: only more steps"),
+        (
+            [*STEADY, "grpo.num_iterations=2"],
+            "grpo.max_steps=9",
+            3,
+            "Its last step, 3, is within a generation batch",
+        ),
+    ],
+)
+def test_a_run_is_trained_longer_where_that_is_what_one_run_does(
+    before, after, step, reason, tmp_path
+):
+    begun(tmp_path, *before, step=step, summary={"steps": step})
+    assert reason in fault(tmp_path, *before, after)
+    assert bool(reason) == bool(fault(tmp_path, *before, after))
+    # What only reads the run wants that of the recipe.
+    steps = after.partition("=")[2]
+    message = str(conflict(read(tmp_path, *before, after), "grpo"))
+    assert f" there, {steps} here" in message and "make grpo" in message
+    assert find_run(read(tmp_path, *before), "grpo", to_train=True).finished
+
+
+def test_a_finished_run_without_checkpoints_is_not_begun_anew(tmp_path):
+    begun(tmp_path, *STEADY, summary={"steps": 4})
+    (tmp_path / "grpo/checkpoint-4/manifest.json").write_text("torn")
+    with pytest.raises(RecipeError, match="has no checkpoint to go on from"):
+        find_run(read(tmp_path, *STEADY, "grpo.max_steps=9"), "grpo", to_train=True)
+    assert (tmp_path / "grpo/summary.json").is_file()
+
+
+@pytest.mark.parametrize("changed", ["reward", "import", "columns", "model"])
+def test_other_files_than_the_run_began_with_need_a_word(
+    changed, tmp_path, own_file, monkeypatch, capsys
+):
+    own_file("paid.py", f"def late():\n    from pays import AMOUNT\n{PAY}")
+    (tmp_path / "pays.py").write_text("AMOUNT = 1\n")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base/chat_template.jinja").write_text("{{ messages }}")
+    recipe = replace(begun(tmp_path), rewards={"paid.pay": {"weight": 1.0}, "correct_answer": {}})
+    model = replace(recipe.model, name_or_path=str(tmp_path / "base"))
+    run = RunFolder(tmp_path / "grpo", False, None, replace(recipe, model=model).resolved())
+    (tmp_path / "grpo/versions.json").unlink()
+    run.begin(ROWS)
+    run.begin(ROWS)
+    rows = ROWS
+    if changed == "reward":
+        own_file("paid.py", f"{PAY}# by another sign\n")
+    elif changed == "import":
+        (tmp_path / "pays.py").write_text("AMOUNT = 2\n")
+    elif changed == "model":
+        (tmp_path / "base/chat_template.jinja").write_text("{{ messages[0] }}")
+    else:
+        rows = [ROWS[0] | {"level": 4}]
+    names = {"columns": "columns of data.train", "model": "model.name_or_path"}
+    name = names.get(changed, "rewards.paid.pay")
+    advice = f"began with other files behind {name}. Change them back; or put TRUST_RUN=1"
+    with pytest.raises(RecipeError, match=advice):
+        run.begin(rows)
+    monkeypatch.setenv("TRUST_RUN", "1")
+    run.begin(rows)
+    assert f"{name}, and goes on with what is there now" in capsys.readouterr().out
+    monkeypatch.delenv("TRUST_RUN")
+    run.begin(rows)  # the word is said once
+    versions = json.loads((tmp_path / "grpo/versions.json").read_text())
+    assert versions["changed"] == [{"from": None, "sources": [name]}]
+
+
+def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
+    for step in (2, 4):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}/manifest.json").touch()
+
+    class State:
+        is_world_process_zero, global_step, max_steps, best_model_checkpoint = True, 4, 9, None
+        compute_steps = staticmethod(lambda args, steps: None)
+
+    class Args:
+        output_dir = tmp_path
+
+    Checkpoints(1).on_train_begin(Args, State, None)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-4"]
+
+
+def advice_that_ends_runs() -> dict[str, str]:
+    """The text of every function that ends a run, or advises on one that ended, by its name."""
+    texts = {}
+    for file in sorted((ROOT / "training").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            text = ast.unparse(node) if isinstance(node, ast.FunctionDef) else ""
+            if re.search(r"raise RunStopped|return RunStopped|def (out_of_memory|gamed)\(", text):
+                strings = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+                texts[node.name] = " ".join(part for part in strings if isinstance(part, str))
+    return texts
+
+
+def test_what_ends_a_run_advises_what_the_next_command_accepts(tmp_path):
+    """Each key of a stage that such a message names is free to change, or said to make another
+    run; the batch may be split anew."""
+    begun(tmp_path, "grpo.eval_steps=8", "grpo.save_steps=8")
+    texts = advice_that_ends_runs()
+    assert {"on_step_end", "_require_finite", "out_of_memory", "_score", "gamed"} <= texts.keys()
+    named = {}
+    for function, text in texts.items():
+        for key in re.findall(r"\w+", text):
+            if "_" in key and key in configs.fields("grpo"):
+                named.setdefault(key, []).append(function)
+    assert {"save_total_limit", "learning_rate", "max_grad_norm"} <= named.keys()
+    for key, functions in named.items():
+        is_free = key in configs.FREE_KEYS or key.startswith(
+            ("per_device", "gradient_acc", "steps")
+        )
+        assert is_free or all("output_dir" in texts[name] for name in functions), key
+    assert "TRUST_RUN=1" in texts["_score"]  # a corrected function is another file
+
+
+def test_less_memory_and_more_patience_go_on(tmp_path):
+    held_out = ["grpo.eval_steps=8", "grpo.save_steps=8", "grpo.steps_per_generation=4"]
+    begun(tmp_path, *held_out, summary={"steps": 4, "stopped": "gamed"})
+    advice = out_of_memory(read(tmp_path, *held_out))
+    changes = re.findall(r"(per_device\w+|gradient\w+|steps_per\w+) \d+ → (\d+)", advice)
+    assert len(changes) == 3
+    assert fault(tmp_path, *held_out, *(f"grpo.{key}={value}" for key, value in changes)) == ""
+    length = r"max_completion_length \d+ → \d+, in a run of its own \(output_dir\)"
+    assert re.search(length, advice)
+    assert "evaluate.patience" in gamed([(1, "1" * 9), (2, "0" * 9)], [(1, 0.0), (2, 1.0)], 1)
+    for patience, goes_on in ((3, False), (2, False), (9, True), (0, True)):
+        recipe = read(tmp_path, *held_out, f"evaluate.patience={patience}")
+        assert conflict(recipe, "grpo", to_train=True) is None
+        if goes_on:
+            with pytest.raises(RecipeError, match="has no checkpoint to go on from"):
+                find_run(recipe, "grpo", to_train=True)
+        else:
+            assert find_run(recipe, "grpo", to_train=True).finished
+
+
+def test_the_folder_that_a_conflict_names_is_free(tmp_path):
+    begun(tmp_path / "x")
+    words = fault(tmp_path / "x", "grpo.beta=0.1").splitlines()
+    folder = re.search(r"output_dir=(\S+?)[\"\s]", f"{words[-2]} ")[1]
+    assert fault(folder, "grpo.beta=0.1") == ""
+
+
+@pytest.mark.train
+def test_a_run_that_is_trained_longer_ends_as_one_of_that_length(tmp_path):
+    own = [*CHAIN, "sft=null", "grpo.lr_scheduler_type=constant", "grpo.save_steps=2"]
+    own += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.max_completion_length=8"]
+    own += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
+
+    def train(folder: str, *overrides: str) -> str:
+        return run_stage("grpo", TINY, f"output_dir={tmp_path}/{folder}", *own, *overrides).stdout
+
+    train("longer", "grpo.max_steps=2")
+    more = ["grpo.max_steps=4", "grpo.logging_steps=2", "grpo.save_total_limit=1"]
+    assert f"from {tmp_path}/longer/grpo/checkpoint-2" in train("longer", *more)
+    train("whole", "grpo.max_steps=4")
+    assert same_weights(tmp_path / "longer/grpo", tmp_path / "whole/grpo")
+    assert json.loads((tmp_path / "longer/grpo/summary.json").read_text())["steps"] == 4
+    assert [path.name for path in (tmp_path / "longer/grpo").glob("check*")] == ["checkpoint-4"]
+    assert not (tmp_path / "longer/grpo/completions/completions_00003.parquet").exists()
+    assert "finished already" in train("longer", *more)
+    said = refused("grpo", TINY, f"output_dir={tmp_path}/longer", *own, "grpo.max_steps=3")
+    assert "  grpo.max_steps: 4 there, 3 here" in said
