@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple
@@ -119,7 +120,9 @@ class GuardedReward:
                 description = f"{len(returned)} values"
             expected = f"{rows} completions, not a list with a number for each"
             self._report(f"returned {description} for {expected}", 0, columns)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # math_verify's TimeoutException is no Exception
             # Not a subclass of it: libraries raise those.
             if type(error) is ConnectionError or is_exhausted(error):
                 condition = "this machine has room" if is_exhausted(error) else "it answers"
@@ -212,28 +215,57 @@ def _run(coroutine: Coroutine) -> object:
         raise
 
 
+class _Late(BaseException):
+    """A reward's time is over. Many rewards catch every Exception and go on to the next row."""
+
+
 @contextlib.contextmanager
 def _limited(seconds: float):
     """Raise TimeoutError in the block after so many seconds. If the function holds the interpreter
     lock, or catches the error and goes on, a thread that needs no lock ends the process and prints
     where it hangs.
+
+    A thread interrupts the main one by SIGURG, which does no harm where it comes too late: by
+    default it is ignored. A process has one alarm clock, and math_verify sets it in the function.
     """
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+    ended = threading.Event()
+    deadline = time.monotonic() + seconds
+
+    def raise_late(number: int, frame):
+        if not ended.is_set() and time.monotonic() >= deadline:
+            raise _Late
+
     is_main_thread = threading.current_thread() is threading.main_thread()  # only it gets signals
     if is_main_thread:
-        previous = signal.signal(signal.SIGALRM, functools.partial(_raise_timeout, seconds))
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        on_urgent = signal.signal(signal.SIGURG, raise_late)
+        on_alarm = signal.getsignal(signal.SIGALRM)
     try:
-        yield
+        try:
+            if is_main_thread:
+                threading.Thread(target=_interrupt, args=(deadline, ended), daemon=True).start()
+            yield
+        finally:
+            ended.set()
+    except BaseException:  # asyncio wraps what ends a task of several
+        if time.monotonic() < deadline:
+            raise
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
     finally:
         if is_main_thread:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous or signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the function forgot
+            signal.signal(signal.SIGALRM, on_alarm or signal.SIG_DFL)
+            signal.signal(signal.SIGURG, on_urgent or signal.SIG_DFL)
         faulthandler.cancel_dump_traceback_later()
 
 
-def _raise_timeout(seconds: float, number: int, frame):
-    raise TimeoutError(f"no answer within {seconds:g} s")
+def _interrupt(deadline: float, ended: threading.Event):
+    """Interrupt the main thread at a deadline, and again every tenth of a second until the function
+    has ended: it may wait for its threads while it ends, or be in code that cannot raise."""
+    pause = deadline - time.monotonic()
+    while not ended.wait(pause):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGURG)
+        pause = 0.1
 
 
 class Batch(NamedTuple):

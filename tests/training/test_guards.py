@@ -1,6 +1,7 @@
 """What a reward may return, and which checkpoints are trusted."""
 
 import asyncio
+import contextlib
 import errno
 import functools
 import json
@@ -9,7 +10,9 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -178,18 +181,77 @@ def test_a_first_batch_of_faults_stops_at_once():
         GuardedReward(lambda completions, **columns: None, "mine")(completions=["a"] * 8)
 
 
-def test_one_that_waits_for_ever_is_judged_none_and_stops_as_another_fault_does():
-    def waits(completions, **columns):
-        time.sleep(1000)
+def loops():
+    while True:
+        pass
 
-    reward = guarded(waits)
+
+def catches():
+    """As open-r1's rewards do for every row."""
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            time.sleep(1000)
+
+
+def waits_for_a_thread():
+    over = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        threading.Timer(1, over.set).start()
+        pool.submit(over.wait).result()
+
+
+async def gathers():
+    async def loops_too():
+        loops()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(asyncio.to_thread(time.sleep, 0.5))
+        tasks.create_task(loops_too())
+
+
+def sets_the_alarm_clock():
+    """As math_verify does for every comparison."""
+    before = signal.signal(signal.SIGALRM, lambda *arguments: None)
+    signal.alarm(1)
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+    loops()
+
+
+def forgets_the_alarm_clock():
+    signal.signal(signal.SIGALRM, lambda *arguments: None)
+    signal.alarm(1)
+    loops()
+
+
+HANGS = [loops, functools.partial(time.sleep, 1000), catches, waits_for_a_thread, gathers]
+HANGS += [sets_the_alarm_clock, forgets_the_alarm_clock, threading.Event().wait]
+
+
+@pytest.mark.parametrize("hang", HANGS, ids=str)
+def test_one_that_hangs_is_judged_none_and_stops_as_another_fault_does(hang):
+    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGURG)]
+    reward = guarded(lambda **columns: hang())
     reward.seconds = 0.2
+    began = time.monotonic()
     assert reward(completions=["a"] * 3) == [None] * 3
-    reason = r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.2 s"
+    assert reward.mistakes[0].endswith("TimeoutError: no answer within 0.2 s")
+    assert time.monotonic() - began < 2
+    reason = r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.1 s"
     with pytest.raises(RunStopped, match=reason):
-        GuardedReward(waits, "mine", 0.2)(completions=["a"] * 8)
-    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        GuardedReward(lambda **columns: hang(), "mine", 0.1)(completions=["a"] * 8)
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGURG)]
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    signal.raise_signal(signal.SIGURG)  # one that comes too late
+
+
+def test_a_rewards_own_time_limits_hold_within_ours(capsys):
+    """math_verify's, whose exception is no Exception."""
+    from math_verify.utils import timeout
+
+    reward = guarded(lambda **columns: timeout(1)(loops)())
+    assert reward(completions=["a"]) == [None]
+    assert "TimeoutException: Operation timed out!" in capsys.readouterr().err
 
 
 class State:
