@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from console.faults import RecipeError
-from console.terminal import say
+from console.terminal import make_command, say
 from data import prompt
 from data.json_files import json_lines
 from data.problems import judged_by
 from evaluation import report
 from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
-from runs.folder import CONTROL, hash_of, weights_hash
+from runs.folder import CONTROL, has_weights, hash_of, weights_hash
 from schema.configs import setting
 from schema.names import no_such_folder
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
-from training.checkpoints import is_adapter
+from training.checkpoints import is_adapter, require_weights
 
 
 class Contestant(NamedTuple):
@@ -48,6 +48,7 @@ def stages_of(recipe: Recipe) -> list[Contestant]:
     for stage in STAGES:
         folder = recipe.stage_dir(stage)
         if finished(folder):
+            require_weights(folder, make_command(stage, recipe))
             contestants.append(Contestant(stage, recipe, folder))
     return contestants
 
@@ -68,6 +69,8 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     if problem := no_such_folder(path):
         raise RecipeError([f"MODEL={path}: {problem}"])
     folder = Path(path).resolve()
+    if finished(folder) and folder.name in STAGES:
+        require_weights(folder, make_command(folder.name, recipe))
     outputs = Path(recipe.output_dir).resolve()
     label = str(folder.relative_to(outputs)) if folder.is_relative_to(outputs) else path
     label = re.sub(r"[^\w.-]+", "--", label).strip("-.")
@@ -128,6 +131,7 @@ class Answers:
             conversation = prompt.messages(row, self.recipe.prompt.system, contestant.example)
             self.prompts.append(prompt.prompt_ids(tokenizer, conversation))
         self.settings = answer_settings(contestant, rows, self.prompts[0])
+        self.weights = Path(self.settings["trained"] or self.settings["model"])
         self.answers = self._read()
 
     def _read(self) -> list[dict]:
@@ -139,11 +143,22 @@ class Answers:
             head, *answers = report.read_answers(self.file) or [self.settings]
         except ValueError as error:
             raise RecipeError([f"{error}: move it, or delete it"]) from None
-        if head != self.settings:
-            changed = report.differing_settings(self.settings, head, self.settings)
+        changed = self._changed(head)
+        if changed:
             message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
             raise RecipeError([f"{message}: move it, or delete it"])
         return answers
+
+    def _changed(self, head: dict) -> list[str]:
+        """The settings in which a file's answers differ from these; equal weights may have
+        moved."""
+        before = dict(head)
+        if self.settings["weights"] and has_weights(self.weights, head):
+            for key in ("weights", "trained"):
+                before[key] = self.settings[key]
+            if Path(str(head.get("model"))).name == Path(self.settings["model"]).name:
+                before["model"] = self.settings["model"]
+        return [key for key in self.settings | before if before.get(key) != self.settings.get(key)]
 
     @property
     def longest_prompt(self) -> int:

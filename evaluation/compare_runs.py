@@ -17,7 +17,7 @@ from console.terminal import code, duration
 from evaluation import report, run_pages
 from evaluation.report import Answered
 from evaluation.statistics import from_to, over_seeds, seeds_verdict, verdict
-from runs.folder import Run, has_type, read_run, stage_of, texts, title, weights_hash
+from runs.folder import Run, has_type, has_weights, read_run, stage_of, texts, title
 from schema import configs
 from schema.configs import WITHOUT_SIGNAL
 from schema.sections import flat
@@ -129,7 +129,7 @@ def held_out(run: Run) -> HeldOut | str:
         models = report.compare(folder, labels)
     except ValueError:
         return "its answers cannot be compared"
-    if models[after].terms.get("weights") != weights_hash(run.folder):
+    if not has_weights(run.folder, models[after].terms):
         return "evaluated with other weights, or before it was copied"
     return HeldOut(models[labels[-2]], models[after])
 

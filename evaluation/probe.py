@@ -26,8 +26,7 @@ from evaluation.statistics import all_alike, from_to, interval, wilson
 from schema.configs import setting, with_floats
 from schema.recipe import Recipe
 from training import memory
-from training.checkpoints import sha256, write_whole
-from training.model import base_model
+from training.checkpoints import write_whole
 from training.rows import rows_that_fit
 from training.run_folder import PASS_RATES, warm_start_of
 from training.writing import require_no_link
@@ -133,18 +132,13 @@ class RepeatedAnswers(Answers):
 
 
 def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
-    """The settings that the pass rates of the training rows depend on. Weights are identified by a
-    hash of their content, which takes a second or so per GB: a run's folder may be copied, and its
-    files are newer then."""
+    """The settings that the pass rates of the training rows depend on."""
     system = contestant.recipe.prompt.system
     first_prompt = prompt.question_ids(tokenizer, rows[0], system)
     settings = answer_settings(contestant, rows, first_prompt)
     for key in NOT_THE_POLICY:
         settings.pop(key, None)
     settings["dtype"] = contestant.recipe.model.dtype  # whatever the engine computes in
-    folder = contestant.trained or Path(base_model(contestant.recipe))
-    files = sorted(filter(Path.is_file, folder.glob("*.safetensors")))
-    settings["weights"] = list(map(sha256, files)) or None  # None for a Hub id
     return settings
 
 

@@ -26,6 +26,7 @@ from runs.folder import (
     Run,
     evaluations,
     has_type,
+    has_weights,
     public,
     read_run,
     reduced,
@@ -33,7 +34,6 @@ from runs.folder import (
     some_groups,
     texts,
     title,
-    weights_hash,
 )
 from schema import configs
 from schema.configs import ACCURACY, RIGHT
@@ -213,7 +213,7 @@ def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
     except ValueError:
         return [f"{answers} cannot be compared; `make report` says why."]
     terms = models[labels[-1]].terms
-    if terms.get("weights") != weights_hash(run.folder):
+    if not has_weights(run.folder, terms):
         return [
             f"{answers} belong to other weights, or to these before the folder was copied:"
             " `make evaluate` answers anew."

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ SUMMARY_TYPES = {
     "best_checkpoint": str,
     "resumed_from": str,
     "stopped": str,
+    "weights": list,
 }
 
 
@@ -265,12 +266,35 @@ def name_of(run: Path) -> str:
     return name.removesuffix("/grpo")
 
 
-def weights_hash(folder: Path) -> str | None:
-    """Changes when a folder's weights are replaced; None for a Hub id."""
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        return None
-    return hash_of([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files])
+def weights_hash(folder: Path) -> list[str] | None:
+    """The hashes of a folder's weights, which take a second or so per GB; None for a Hub id."""
+    hashes = []
+    for file, size, written in _weight_files(folder):
+        hashes.append(_unchanged_hash(file, size, written))
+    return hashes or None
+
+
+def has_weights(folder: Path, terms: dict) -> bool:
+    """Whether answers with these settings were made with the weights in a folder. Older evaluations
+    wrote the files' sizes and times."""
+    by_time = [[file.name, size, written] for file, size, written in _weight_files(folder)]
+    return terms.get("weights") in (weights_hash(folder), hash_of(by_time))
+
+
+def _weight_files(folder: Path) -> list[tuple[Path, int, int]]:
+    """The files with a folder's weights, with their sizes and times."""
+    files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
+    return [(file, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+
+
+@cache
+def _unchanged_hash(file: Path, size: int, written: int) -> str:
+    return sha256(file)
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def hash_of(value: list) -> str:

@@ -8,7 +8,6 @@ them already on the disk. Older checkpoints are removed only after that.
 
 import contextlib
 import errno
-import hashlib
 import hmac
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 from console.faults import RecipeError
 from console.terminal import say
 from data.json_files import LARGEST, read_object
+from runs.folder import sha256
 from schema.stages import finished
 
 MANIFEST = "manifest.json"
@@ -139,6 +139,29 @@ def require_resumable(checkpoint: Path):
         raise RecipeError([message])
 
 
+def require_weights(folder: Path, command: str):
+    """Refuse a finished run whose weights are gone, or are not those that it saved.
+
+    Args:
+        command: the command that trains the run.
+
+    Raises:
+        RecipeError: names the checkpoints that remain, and what to do.
+    """
+    fault = altered_weights(folder)
+    if fault is None and not weights_of(folder):
+        fault = "its weights are missing"
+    if fault is None:
+        return
+    remedy = f"delete {folder}, and `{command}` trains it again"
+    checkpoints = [checkpoint for checkpoint in checkpoints_of(folder) if not altered(checkpoint)]
+    if checkpoints:
+        names = ", ".join(checkpoint.name for checkpoint in checkpoints)
+        remedy = f"delete {folder}/summary.json, and `{command}` goes on from its last checkpoint"
+        remedy += f" ({names})"
+    raise RecipeError([f"{folder} is finished, but {fault}: put it back, or {remedy}"])
+
+
 def newest_good(folder: Path) -> str | None:
     """Find a run's newest checkpoint without damage; print why newer ones were passed over."""
     for checkpoint in checkpoints_of(folder):
@@ -182,11 +205,6 @@ def resume_advice(folder: Path) -> str:
 
 def size_and_hash(file: Path) -> list:
     return [file.stat().st_size, sha256(file)]
-
-
-def sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def sync_tree(folder: Path):

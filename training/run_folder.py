@@ -32,10 +32,10 @@ from schema.sections import flat
 from schema.stages import STAGES, chain, finished
 from schema.text import Unreadable, saved
 from training.checkpoints import (
-    altered_weights,
     has_training,
     newest_good,
     require_resumable,
+    require_weights,
     size_and_hash,
     sync_tree,
     weights_of,
@@ -233,13 +233,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     fault = conflict(recipe, stage, to_train)
     if fault:
         raise RecipeError([fault])
-    difference = altered_weights(path)
-    if difference:
-        message = (
-            f"{path} is finished, but {difference}: put it back, or delete {path}/summary.json, and"
-            " the run goes on from its last checkpoint"
-        )
-        raise RecipeError([message])
+    if is_finished:
+        require_weights(path, make_command(stage, recipe))
     checkpoint = None if is_finished else newest_good(path)
     if was_finished and not is_finished and checkpoint is None:
         raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])

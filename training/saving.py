@@ -48,8 +48,13 @@ class Checkpoints(TrainerCallback):
         self.keep = keep
 
     def on_train_begin(self, args, state, control, **kwargs):
+        """Take the recipe's steps, and find the best checkpoint of a run that was moved."""
         # transformers goes on with the checkpoint's logging_steps and save_steps.
         state.compute_steps(args, state.max_steps)
+        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
+        if state.best_model_checkpoint is None and best.is_dir():
+            state.best_model_checkpoint = str(best)
+            say(f"the run was moved: its best checkpoint is {best}")
         if state.is_world_process_zero and state.global_step:  # fewer may be kept now
             self._prune(Path(args.output_dir), state)
 

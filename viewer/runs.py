@@ -12,6 +12,7 @@ from evaluation.statistics import wilson
 from runs.folder import (
     CONTROL,
     evaluations,
+    has_weights,
     name_of,
     object_in,
     read_answers,
@@ -22,7 +23,6 @@ from runs.folder import (
     section,
     stage_of,
     texts,
-    weights_hash,
 )
 from schema import configs
 from schema.configs import RIGHT
@@ -203,7 +203,7 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
         comparison["verdicts"].append([*names, verdict])
     if stage not in labels:
         return comparison
-    if models[stage].terms.get("weights") != weights_hash(run):
+    if not has_weights(run, models[stage].terms):
         comparison["why"] = (
             "The answers belong to other weights, or to these before the folder was copied."
         )

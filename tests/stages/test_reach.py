@@ -271,7 +271,8 @@ def safetensors(room: Path, name: str, weight: str, shape: list[int]):
 
 def sign(room: Path):
     """Write a manifest that says of a changed checkpoint what it holds."""
-    from training.checkpoints import files_of, sha256
+    from runs.folder import sha256
+    from training.checkpoints import files_of
 
     folder, files = room / CHECKPOINT, {}
     for file in files_of(folder):
