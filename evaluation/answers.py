@@ -4,6 +4,7 @@ evaluation resumes.
 """
 
 import dataclasses
+import math
 import re
 import time
 from collections.abc import Callable
@@ -118,13 +119,25 @@ class Answers:
     whole batches are kept when a run resumes, since a batch's padding can change a greedy answer,
     and each batch samples with its own seed. `<label>.seconds.jsonl` records how long each batch
     took.
+
+    Args:
+        room: the tokens of the longest prompt that the model can answer. A longer one is not asked,
+            and its answer counts as cut off, and so as not right.
     """
 
-    def __init__(self, folder: Path, contestant: Contestant, tokenizer, rows: list[dict]):
+    def __init__(
+        self,
+        folder: Path,
+        contestant: Contestant,
+        tokenizer,
+        rows: list[dict],
+        room: float = math.inf,
+    ):
         self.file = folder / f"{contestant.label}.jsonl"
         self.recipe = contestant.recipe
         self.sampling = contestant.sampling_or_default()
         self.rows = rows[: self.sampling.limit]
+        self.room = room
         self.opened = prompt.think_opened(tokenizer)
         self.prompts = []
         for row in self.rows:
@@ -162,7 +175,7 @@ class Answers:
 
     @property
     def longest_prompt(self) -> int:
-        return max(map(len, self.prompts))
+        return max((len(ids) for ids in self.prompts if len(ids) <= self.room), default=0)
 
     def batches(self) -> dict[int, list[tuple[int, int]]]:
         """(row, sample) of every answer, batch by batch. A batch's number makes its seed."""
@@ -191,6 +204,13 @@ class Answers:
             seconds_file.write_bytes(seconds_file.read_bytes() + b"\n")
         name = f"{self.file.parent.name} {self.file.stem}"
         total = len(self.answers) + len(to_answer)
+        too_long = sum(len(ids) > self.room for ids in self.prompts)
+        if too_long:
+            say(
+                f"{name}: {too_long:,} of {len(self.prompts):,} prompts leave no room for an answer"
+                f" in the model's window (more than {self.room:,} tokens): they count as not right."
+                " A lower evaluate.max_new_tokens leaves more room"
+            )
         start = time.monotonic()
         answered = 0
         with (
@@ -200,7 +220,7 @@ class Answers:
             for number, batch in missing.items():
                 batch_start = time.monotonic()
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
-                completions = policy([self.prompts[i] for i, _ in batch], seed, self.sampling)
+                completions = self._completions(policy, [self.prompts[i] for i, _ in batch], seed)
                 tokens = sum(completion.tokens for completion in completions)
                 spent = {"seconds": time.monotonic() - batch_start, "tokens": tokens}
                 seconds.write(json_lines([spent]))
@@ -213,6 +233,15 @@ class Answers:
                 seconds_each = (time.monotonic() - start) / answered
                 seconds_left = seconds_each * (len(to_answer) - answered)
                 say(f"{name}: {len(self.answers)}/{total}  {seconds_left:.0f} s left")
+
+    def _completions(self, policy: Callable, prompts: list[list[int]], seed: int) -> list:
+        """The completions of a batch, empty for the prompts that are too long."""
+        from evaluation.engines import Completion
+
+        fitting = [ids for ids in prompts if len(ids) <= self.room]
+        completions = iter(policy(fitting, seed, self.sampling) if fitting else [])
+        empty = Completion("", 0, truncated=True)
+        return [next(completions) if len(ids) <= self.room else empty for ids in prompts]
 
     def _rewrite(self):
         """Write the file anew with the answers that stay. It is written beside it first: a kill in

@@ -23,6 +23,7 @@ from training import memory
 from training.model import checked, load_tokenizer
 from training.problem_sets import load_train, prompt_lengths
 from training.reward_model import reward_model_files
+from training.rows import longest_prompt
 from training.run_folder import not_probed
 
 # Numbers of parameters: below SMALL, full training uses the learning rates of a small network;
@@ -56,9 +57,12 @@ def model_findings(
     if rows:
         yield from _gold_findings(recipe, rows)
     if config is not None:
-        longest = max(lengths, default=memory.PROMPT_TOKENS)
         try:
-            yield from _window_findings(recipe, config, longest)
+            yield from _window_findings(recipe, config, lengths or [memory.PROMPT_TOKENS])
+            room = longest_prompt(recipe, config)
+            longest = max(
+                (length for length in lengths if length <= room), default=memory.PROMPT_TOKENS
+            )
             yield from _parameter_findings(recipe, config, card)
             yield from _memory_findings(recipe, longest, launched, card)
         except RecipeError as error:
@@ -187,8 +191,9 @@ def _audit_findings(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
         yield fault_at(recipe, "error", ("rewards",), str(stopped))
 
 
-def _window_findings(recipe: Recipe, config, longest: int) -> Iterator[Fault]:
-    """Whether the longest prompt and a completion fit the model, and what vLLM serves of it."""
+def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fault]:
+    """Whether the prompts and a completion fit the model, and what vLLM serves of it."""
+    longest = lengths[-1]
     completion = setting(recipe, "grpo", "max_completion_length")
     limits = []
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
@@ -203,7 +208,12 @@ def _window_findings(recipe: Recipe, config, longest: int) -> Iterator[Fault]:
                 f"{longest} tokens of prompt and {completion} of completion do not fit"
                 f" {whose}{limit}{advice}"
             )
-            yield fault_at(recipe, "error", ("grpo", key), message)
+            level = "error"
+            if lengths[0] + completion <= limit:
+                level = "warning"
+                count = sum(length + completion > limit for length in lengths)
+                message += f": training leaves out {count} of {len(lengths)} problems"
+            yield fault_at(recipe, level, ("grpo", key), message)
 
 
 def _parameter_findings(recipe: Recipe, config, card: float | None) -> Iterator[Fault]:

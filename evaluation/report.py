@@ -27,6 +27,7 @@ from evaluation.statistics import (
 from runs.folder import CONTROL, read_answers
 from schema.stages import CHAINS, STAGES
 from training.checkpoints import write_whole
+from training.watch import may_have_fallen
 
 EXAMPLES = 3  # of each kind of flip
 MAX_GROUPS = 50  # beyond that many levels or subjects there is no table of them
@@ -141,8 +142,8 @@ def table_and_verdicts(folder: Path, models: dict[str, Answered]) -> list[str]:
 
 
 def gain_lines(folder: Path, labels: list[str]) -> list[str]:
-    """What training has gained on a benchmark, in two lines: the accuracies, and the verdict on the
-    last stage."""
+    """What training has gained on a benchmark: the accuracies, the verdict on the last stage, and
+    where to look if that made the model worse."""
     models = compare(folder, labels)
     labels = _without_control(models)
     before, after = labels[-2:]
@@ -151,10 +152,12 @@ def gain_lines(folder: Path, labels: list[str]) -> list[str]:
     if samples > 1:
         heading += f", {_accuracy_name(samples)}"
     steps = [f"{label} {models[label].figures['accuracy']:.1%}" for label in labels]
-    return [
+    lines = [
         f"{heading}: {' → '.join(steps)}",
         f"{before} → {after}: {verdict(models[before].shares(), models[after].shares())}",
     ]
+    advice = _advice(before, after, models)
+    return [*lines, advice] if advice else lines
 
 
 def _sample_measures(problems: dict[int, Samples], samples: int) -> dict[str, list[float]]:
@@ -253,23 +256,30 @@ def _verdict_lines(models: dict[str, Answered]) -> list[str]:
             # 1 for a problem that has a right answer
             sentence = verdict(*np.sign([models[before].shares(), models[after].shares()]))
             lines.append(f"- {inline(before)} → {inline(after)}, pass@{samples}: {sentence}")
-    for (before, after), (gain, _) in verdicts.items():
-        if after in STAGES and gain < 0:
-            lines.append(_advice(before, after))
+    for before, after in verdicts:
+        advice = _advice(before, after, models)
+        if advice:
+            lines.append(f"- {advice}")
             break
     if verdicts:
         lines.append(_form_line(models))
     return lines
 
 
-def _advice(before: str, after: str) -> str:
-    """Where to look if a stage made the model worse."""
-    questions = "Are its answers cut off"
-    if STAGES[after].samples:
-        questions += ", or wrong ones paid (`make audit`)"
+def _advice(before: str, after: str, models: dict[str, Answered]) -> str | None:
+    """Where to look if a stage made the model worse, or may have: few lost problems prove nothing,
+    but are worth a look."""
+    shares = (models[before].shares(), models[after].shares())
+    pairs = list(zip(*shares, strict=True))
+    won = sum(b > a for a, b in pairs)
+    lost = sum(a > b for a, b in pairs)
+    word = "is" if change(*shares)[0] < 0 else "may be"
+    if after not in STAGES or (word == "may be" and not may_have_fallen(won, lost)):
+        return None
+    paid = ", or wrong ones paid (`make audit`)" if STAGES[after].samples else ""
     return (
-        f"- {after} is worse than {inline(before)}: read what it lost (`make view`). {questions}?"
-        f" Else take a lower {after}.learning_rate"
+        f"{after} {word} worse than {inline(before)}: read what it lost (`make view`). Are its"
+        f" answers cut off{paid}? Else take a lower {after}.learning_rate"
     )
 
 

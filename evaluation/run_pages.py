@@ -319,7 +319,7 @@ def report(run: Run, has_curves: bool) -> str:
     lines += ["", "## How good is it?", ""]
     lines += results(run, "grpo") or ["It was not evaluated."]
     lines += ["", "## What happened?", "", *bullets(happened(run))]
-    advice = advice_on(run.metrics, run.recipe)
+    advice = advice_on(run.metrics, run.recipe, True)
     if advice:
         lines += ["", "## What is there to look at?", ""]
         lines += bullets(code(sentence, 1000) for sentence in advice)

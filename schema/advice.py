@@ -48,6 +48,17 @@ def _policy_advice(recipe: Recipe) -> Complaints:
         yield ("grpo", "num_generations"), f"in a group of {group_size} {message}"
 
 
+def _sampling_advice(recipe: Recipe) -> Complaints:
+    """Values with which all completions of a problem are alike, so that nothing is learned."""
+    limits = {"top_k": (1, 1), "top_p": (0, 0.1), "min_p": (0.9, 1), "temperature": (0, 0.1)}
+    options = setting(recipe, "grpo", "generation_kwargs") or {}
+    for key, (low, high) in limits.items():
+        value = options.get(key, setting(recipe, "grpo", key))
+        if value is not None and low <= value <= high:
+            message = "samples a problem's completions nearly alike, which teaches nothing"
+            yield ("grpo", key), f"{value:g} {message}: leave it out"
+
+
 def _form_advice(recipe: Recipe) -> Complaints:
     weights = recipe.weights
     form = sum(weight for name, weight in weights.items() if name in FORM)
@@ -118,6 +129,7 @@ def _tags_advice(recipe: Recipe) -> Complaints:
 
 ADVICE = (
     _policy_advice,
+    _sampling_advice,
     _form_advice,
     _validation_advice,
     _reward_model_advice,

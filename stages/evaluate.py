@@ -44,7 +44,11 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     if held_out or with_control:
         train, validation = train_and_held_out(recipe)
     if held_out:
-        problems = {HELD_OUT: share_held_out(recipe, validation)[1]}
+        from training.memory import held_out_that_fit
+        from training.model import load_tokenizer
+
+        fitting = held_out_that_fit(recipe, load_tokenizer(recipe), validation)
+        problems = {HELD_OUT: share_held_out(recipe, fitting)[1]}
         sampling = {HELD_OUT: recipe.evaluate.sampling()}
     else:
         problems = load_benchmarks(recipe)
@@ -116,22 +120,28 @@ def complete(
         sampling: how the answers to a benchmark are sampled, by its name.
     """
     from evaluation.answers import Answers
-    from evaluation.engines import engine
+    from evaluation.engines import engine, max_new_tokens
+    from training.memory import model_config
     from training.model import load_tokenizer
+    from training.rows import window_of
 
     recipe = contestants[0].recipe
     tokenizer = load_tokenizer(recipe)
+    room = window_of(model_config(recipe)) - max_new_tokens(recipe)
     unfinished = []
     for contestant in contestants:
         for name, rows in problems.items():
             sampled = contestant._replace(sampling=sampling[name])
-            answers = Answers(root / name, sampled, tokenizer, rows)
+            answers = Answers(root / name, sampled, tokenizer, rows, room)
             if answers.missing():
                 unfinished.append((contestant.trained, answers))
     if not unfinished:
         return
     models = list(dict.fromkeys(trained for trained, _ in unfinished))
     longest = max(answers.longest_prompt for _, answers in unfinished)
+    if longest == 0:
+        message = f"{max_new_tokens(recipe)} tokens of answer leave no prompt any room in the model"
+        raise RecipeError([Fault(recipe.place("evaluate"), f"evaluate.max_new_tokens: {message}")])
     with engine(recipe, tokenizer, models, longest) as completers:
         for trained, answers in unfinished:
             answers.complete(completers[models.index(trained)])

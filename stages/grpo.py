@@ -26,17 +26,22 @@ def main(recipe: Recipe):
 
 def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import rows_by_pass_rate
+    from training.memory import held_out_that_fit
     from training.progress import time_by_part
     from training.saving import check_adapter
     from training.train import sharded
     from training.trainer import grpo_trainer
     from training.vllm_server import require_server
+    from training.watch import advice_on
 
     recipe = start.recipe
     tokenizer = start.tokenizer
     require_server(recipe)
     rows = weighted(rows_by_pass_rate(recipe, tokenizer, start.rows))
-    choosing, _ = share_held_out(recipe, start.held_out)
+    held_out = start.held_out
+    if start.args.eval_strategy != "no":
+        held_out = held_out_that_fit(recipe, tokenizer, held_out)
+    choosing, _ = share_held_out(recipe, held_out)
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
     yield Training(trainer, f"{len(rows):,} problems", rows)
     lines = []
@@ -50,6 +55,10 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     time_used = time_by_part(trainer.state.log_history)
     seconds = sum(part["seconds"] for part in time_used.values())
     shares = ", ".join(f"{name} {part['share']:.1%}" for name, part in time_used.items())
+    history = trainer.state.log_history
+    said_before = advice_on(history, recipe)
+    for advice in advice_on(history, recipe, ended=True)[len(said_before) :]:
+        lines.append(f"to look at: {advice}")
     lines.append(f"trained for {duration(seconds)}: {shares}")
     adapter_error = None
     if recipe.adapter is not None and not sharded(trainer):

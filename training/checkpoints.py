@@ -149,8 +149,6 @@ def require_weights(folder: Path, command: str):
         RecipeError: names the checkpoints that remain, and what to do.
     """
     fault = altered_weights(folder)
-    if fault is None and not weights_of(folder):
-        fault = "its weights are missing"
     if fault is None:
         return
     remedy = f"delete {folder}, and `{command}` trains it again"

@@ -27,6 +27,7 @@ from machine.launch import shares_weights
 from schema import configs
 from schema.recipe import Recipe
 from training.model import base_model, looked_at, not_loaded
+from training.rows import rows_that_fit
 from training.sampling import adapted_layers
 
 GIB = 2**30
@@ -175,6 +176,12 @@ def model_config(recipe: Recipe) -> PretrainedConfig:
             return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:
         raise not_loaded(recipe, base_model(recipe), error) from error
+
+
+def held_out_that_fit(recipe: Recipe, tokenizer, rows: list[dict]) -> list[dict]:
+    """The held-out rows that training would take, before they are shared: none may be shared out
+    twice."""
+    return rows_that_fit(recipe, model_config(recipe), tokenizer, rows, "held-out problems")
 
 
 def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:

@@ -1,5 +1,6 @@
 """The rows that trl's trainers take: prompts to sample from, and pairs of completions for DPO."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,44 +18,52 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def rows_that_fit(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[dict]:
+def rows_that_fit(
+    recipe: Recipe, config, tokenizer, rows: list[dict], kind: str = "problems"
+) -> list[dict]:
     """The rows whose prompts leave room for the longest completion in the window of the model, and
     in vLLM's where it samples.
 
     Args:
         config: of the model.
+        kind: what the rows are, for the message.
 
     Raises:
         RecipeError: there are none.
     """
-    longest_prompt = _longest_prompt(recipe, config)
+    longest = longest_prompt(recipe, config)
     system = recipe.prompt.system
     template_tokens = len(prompt.question_ids(tokenizer, "", system))
     fitting = []
     for row in rows:
         # A token is at least one byte, so most rows need not be tokenised.
         tokens = template_tokens + len(row["problem"].encode())
-        if tokens > longest_prompt or row.get(prompt.TURNS):
+        if tokens > longest or row.get(prompt.TURNS):
             tokens = len(prompt.question_ids(tokenizer, row, system))
-        if tokens <= longest_prompt:
+        if tokens <= longest:
             fitting.append(row)
     if not fitting:
         room = "no room for a prompt"
-        if longest_prompt > 0:
-            room = f"{longest_prompt:,} tokens for a prompt, and none is that short"
+        if longest > 0:
+            room = f"{longest:,} tokens for a prompt, and none of the {kind} is that short"
         place = recipe.place("grpo", "max_completion_length")
         raise RecipeError([Fault(place, f"grpo.max_completion_length leaves {room}")])
     if len(fitting) < len(rows):
         say(
-            f"grpo: left out {len(rows) - len(fitting):,} problems whose prompts have more than"
-            f" {longest_prompt:,} tokens"
+            f"grpo: left out {len(rows) - len(fitting):,} {kind} whose prompts have more than"
+            f" {longest:,} tokens"
         )
     return fitting
 
 
-def _longest_prompt(recipe: Recipe, config) -> int:
+def window_of(config) -> float:
+    """How many tokens a model reads, infinite where its config sets no limit."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None) or math.inf
+
+
+def longest_prompt(recipe: Recipe, config) -> float:
     """In tokens, beside the longest completion."""
-    window = config.get_text_config().max_position_embeddings
+    window = window_of(config)
     vllm_window = configs.setting(recipe, "grpo", "vllm_max_model_length")
     if configs.setting(recipe, "grpo", "use_vllm") and vllm_window:
         window = min(window, vllm_window)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from schema.advice import FORM, TRUTH
-from schema.configs import ACCURACY, WITHOUT_SIGNAL, defaults
+from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL, defaults
 from schema.recipe import Recipe
 
 WINDOW = 8  # logged lines that a rule looks at together
@@ -27,6 +27,8 @@ SOLVED = 0.9  # share of right answers, above which a policy need not explore
 FORM_LEARNED = 0.9  # share of the highest value of the format rewards
 NOT_LEARNED = 0.05  # share of right answers
 ALIKE = 1e-6  # the spread that float32 gives equal rewards
+LEAST_FALL = 0.05  # of the share of right answers, at a run's end
+SUSPECT = 0.1  # the chance of a loss below which a run is worth a look
 MISMATCH = 0.05  # between 1 and the mean ratio of the trainer's probabilities to vLLM's
 
 # The parts of a training's time: sampling completions; our rewards; the remainder of a step, which
@@ -48,19 +50,22 @@ class Advice(NamedTuple):
         return f"step {self.step}: {self.message}"
 
 
-def advice_on(lines: list[dict], recipe: Recipe | dict) -> list[Advice]:
+def advice_on(lines: list[dict], recipe: Recipe | dict, ended: bool = False) -> list[Advice]:
     """The rules' advice on a run, at most once per rule, at the first line where the rule applies.
 
     Args:
         lines: the lines of `metrics.jsonl`, or of the trainer's history, in order.
         recipe: a recipe, or the contents of a run's `recipe.yaml`; there is no advice if that is
             not what a run writes.
+        ended: add what only the end shows (see `conclusion`).
     """
     try:
         history = History(recipe)
         advice = []
         for line in lines:
             advice += history.judge(line)
+        if ended:
+            advice += conclusion(lines, recipe, history.rules_done)
         return advice
     except (TypeError, KeyError, AttributeError, ArithmeticError):
         if isinstance(recipe, Recipe):
@@ -82,6 +87,7 @@ class History:
         self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
         self.values: dict[str, list[float]] = defaultdict(list)
         self.rules_done: set[str] = set()  # the rules that gave advice
+        self.window = WINDOW
 
     def judge(self, line: dict) -> list[Advice]:
         """Add the next line, and return the advice of the rules that apply for the first time."""
@@ -101,7 +107,7 @@ class History:
     def last(self, key: str) -> "Mean | None":
         """The mean of a metric's last window; None before there is a window."""
         values = self.values.get(key, ())
-        return mean(values[-WINDOW:]) if len(values) >= WINDOW else None
+        return mean(values[-self.window :]) if len(values) >= self.window else None
 
     def last_of_rewards(self, names: Iterable[str]) -> "list[Mean]":
         """The mean of the last window of each of these rewards that has a window."""
@@ -116,8 +122,8 @@ class History:
             if not re.fullmatch("rewards/.+/std", key):
                 continue
             name = key.split("/")[1]
-            deviations = self.values[key][-WINDOW:]
-            values = self.values[f"rewards/{name}/mean"][-WINDOW:]
+            deviations = self.values[key][-self.window :]
+            values = self.values[f"rewards/{name}/mean"][-self.window :]
             if name in TRUTH or max(deviations) > ALIKE or max(values) - min(values) > ALIKE:
                 return {}
             constants[name] = values[-1]
@@ -144,7 +150,7 @@ def mean(values: list[float]) -> Mean:
     1941), which a trend hardly raises."""
     n = len(values)
     steps = sum((after - value) ** 2 for value, after in pairwise(values))
-    return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / (n - 1) / n))
+    return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / max(1, n - 1) / n))
 
 
 def no_signal(history: History) -> str | None:
@@ -154,7 +160,7 @@ def no_signal(history: History) -> str | None:
     if flat is None or flat.low <= NO_SIGNAL:
         return None
     observation = (
-        f"{flat.value:.0%} of the groups taught nothing over the last {WINDOW} logged steps"
+        f"{flat.value:.0%} of the groups taught nothing over the last {history.window} logged steps"
     )
     constants = history.constant_rewards()
     if constants:
@@ -271,6 +277,58 @@ RULES = {
 }
 
 
+def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -> list[Advice]:
+    """What the end of a run shows, however short it was and however long its warm-up: nothing was
+    ever learned, or answers got worse."""
+    history = History(recipe)
+    history.warmup = -1
+    for line in lines:
+        history.judge(line)
+    flat = history.values[WITHOUT_SIGNAL]
+    right = history.values[CORRECT]
+    messages = {"never right": None, "fell": _fall(lines, right)}
+    if flat and min(flat) == 1 and "no signal" not in rules_done:
+        history.window = len(flat)
+        messages["no signal"] = no_signal(history)
+    elif right and max(right) == 0 and not rules_done & {"no signal", "form only"}:
+        messages["never right"] = (
+            f"no completion was right in {len(right)} logged steps: train on easier problems"
+            " (data.train; `make probe` says which are solved at all), or warm up longer"
+            " (sft.max_steps)"
+        )
+    step = lines[-1]["step"] if lines else 0
+    return [Advice(step, rule, message) for rule, message in messages.items() if message]
+
+
+def _fall(lines: list[dict], right: list[float]) -> str | None:
+    """How far the share of right answers fell, on held-out problems or else while training."""
+    judged = [(line["step"], line[RIGHT]) for line in lines if line.get(RIGHT)]
+    half = min(WINDOW, len(right) // 2)
+    if len(judged) > 1:
+        step, now = judged[-1]
+        best_step, best = max(judged, key=lambda evaluation: _accuracy(evaluation[1]))
+        if may_have_fallen(*flips(judged[0][1], now)):
+            best_step, best = judged[0]
+        elif not fell(best, now):
+            return None
+        won, lost = flips(best, now)
+        fall = f"held-out accuracy fell from {_accuracy(best):.1%} at step {best_step} to"
+        fall += f" {_accuracy(now):.1%} at step {step} ({won} won, {lost} lost)"
+    elif half > 1:
+        before = mean(right[:half])
+        after = mean(right[-half:])
+        noise = 2 * math.hypot(before.error, after.error)
+        if before.value - after.value <= max(noise, LEAST_FALL):
+            return None
+        fall = f"the share of right answers fell from {before.value:.1%} to {after.value:.1%}"
+    else:
+        return None
+    return (
+        f"{fall}: start again with a lower grpo.learning_rate, or with some grpo.beta. If the"
+        " reward rose, `make audit` says whether wrong answers are paid"
+    )
+
+
 def gamed(
     judged: list[tuple[int, str]], rewards: list[tuple[int, float]], patience: int
 ) -> str | None:
@@ -315,10 +373,21 @@ def gamed(
 
 def fell(best: str, now: str) -> bool:
     """Whether clearly more of the same problems were lost since than won: McNemar's z above 2."""
-    pairs = list(zip(best, now, strict=False))
-    lost = pairs.count(("1", "0"))
-    won = pairs.count(("0", "1"))
+    won, lost = flips(best, now)
     return lost - won > 2 * math.sqrt(lost + won)
+
+
+def flips(before: str, now: str) -> tuple[int, int]:
+    """How many of the same problems were won, and lost."""
+    pairs = list(zip(before, now, strict=False))
+    return pairs.count(("0", "1")), pairs.count(("1", "0"))
+
+
+def may_have_fallen(won: int, lost: int) -> bool:
+    """Whether as uneven a split has a chance below one in ten where nothing changed: the one-sided
+    sign test. It is worth a look, and no proof: 4 of 4 lost are, at 1/16."""
+    n = won + lost
+    return n > 0 and sum(math.comb(n, k) for k in range(lost, n + 1)) < SUSPECT * 2**n
 
 
 def _accuracy(right: str) -> float:

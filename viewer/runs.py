@@ -27,7 +27,7 @@ from runs.folder import (
 from schema import configs
 from schema.configs import RIGHT
 from schema.sections import flat
-from schema.stages import STAGES, algorithm
+from schema.stages import STAGES, algorithm, finished
 from training.watch import advice_on
 
 # The settings that the page uses; their defaults are trl's.
@@ -128,7 +128,8 @@ def advice(run: Path) -> list[dict[str, Any]]:
     """The advice of docs/trouble.md's rules, which are for GRPO, on the run so far."""
     if stage_of(run) != "grpo":
         return []
-    return [advice._asdict() for advice in advice_on(read_metrics(run), recipe_in(run))]
+    advice = advice_on(read_metrics(run), recipe_in(run), finished(run))
+    return [sentence._asdict() for sentence in advice]
 
 
 def _plain(value: Any) -> Any:

@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 from transformers import TrainerState
 
 from schema import sections
+from schema.configs import RIGHT, fields
 from schema.configs import WITHOUT_SIGNAL as FLAT
-from schema.configs import fields
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
 from tests.waits import run_command
@@ -145,6 +145,69 @@ def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
     """Seed 5 of the same, which ends with 95 % right: nothing is left to learn from most groups."""
     (found,) = advice_on(read_lines(RECORDED / "too-easy.jsonl"), RECIPE)
     assert (found.step, found.rule) == (180, "no signal") and "too easy" in found.message
+
+
+DEAD = {FLAT: 1.0, CORRECT: 0.0, "rewards/correct_answer/std": 0.0, "reward": 0.0}
+OWN = {FLAT: 1.0, CORRECT: ..., "rewards/f/mean": 0.0, "rewards/f/std": 0.0, FORM: ...}
+TWENTY, EIGHT = "1" * 10 + "0" * 40, "1" * 4 + "0" * 46
+
+
+@pytest.mark.parametrize(
+    ("history", "rule", "words"),
+    [
+        (
+            logged((2, DEAD)),
+            "no signal",
+            "taught nothing over the last 2 logged steps",
+        ),
+        (logged((1, OWN)), "no signal", "every completion earned the same (rewards.f 0)"),
+        (logged((3, {FLAT: 1.0, CORRECT: 1.0})), "no signal", "too easy by now"),
+        (logged((3, {CORRECT: 0.0})), "never right", "no completion was right in 3 logged steps"),
+        (
+            logged((1, {RIGHT: TWENTY}), (1, {RIGHT: EIGHT})),
+            "fell",
+            "held-out accuracy fell from 20.0% at step 5 to 8.0% at step 10 (0 won, 6 lost): start",
+        ),
+        (
+            logged((1, {RIGHT: "1" * 198 + "00"}), (1, {RIGHT: "1" * 194 + "0" * 6})),
+            "fell",
+            "from 99.0% at step 5 to 97.0% at step 10 (0 won, 4 lost)",
+        ),
+        (
+            logged((1, {RIGHT: EIGHT}), (1, {RIGHT: TWENTY}), (1, {RIGHT: EIGHT})),
+            "fell",
+            "from 20.0% at step 10 to 8.0% at step 15",
+        ),
+        (logged((2, {CORRECT: 0.2}), (2, {CORRECT: 0.08})), "fell", "fell from 20.0% to 8.0%"),
+        (logged((20, {CORRECT: 0.6}), (20, {CORRECT: 0.3})), "fell", "fell from 60.0% to 30.0%"),
+    ],
+)
+def test_a_dead_or_falling_run_speaks_at_its_end_however_short_it_was(history, rule, words):
+    for recipe in (RECIPE, {"grpo": {"warmup_steps": 1000}}):
+        assert advice_on(history, recipe) == []
+        (advice,) = advice_on(history, recipe, ended=True)
+        assert advice.rule == rule and words in advice.message
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [],
+        logged((1, {})),
+        logged((4, {})),
+        logged((2, {CORRECT: 0.5}), (2, {CORRECT: 0.47})),
+        logged((1, {RIGHT: "1111"}), (1, {RIGHT: "1000"})),  # three of three, by chance in 1 of 8
+        logged((1, {RIGHT: EIGHT}), (1, {RIGHT: TWENTY})),
+    ],
+)
+def test_a_short_healthy_run_ends_in_silence(history):
+    assert advice_on(history, RECIPE, ended=True) == []
+
+
+@pytest.mark.parametrize("name", ["tiny-arithmetic", "with-a-reference", "too-easy"])
+def test_what_recorded_runs_were_told_is_not_more_at_their_end(name):
+    history = read_lines(RECORDED / f"{name}.jsonl")
+    assert advice_on(history, RECIPE, ended=True) == advice_on(history, RECIPE)
 
 
 def said_by(history: list[dict], known: int, capsys) -> list[str]:
