@@ -130,7 +130,7 @@ def held_out(run: Run) -> HeldOut | str:
     except ValueError:
         return "its answers cannot be compared"
     if not has_weights(run.folder, models[after].terms):
-        return "evaluated with other weights, or before it was copied"
+        return "evaluated with other weights"
     return HeldOut(models[labels[-2]], models[after])
 
 

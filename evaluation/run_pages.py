@@ -215,8 +215,7 @@ def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
     terms = models[labels[-1]].terms
     if not has_weights(run.folder, terms):
         return [
-            f"{answers} belong to other weights, or to these before the folder was copied:"
-            " `make evaluate` answers anew."
+            f"{answers} belong to other weights: move them away, and `make evaluate` answers anew."
         ]
     sampling = "Greedy"
     if terms.get("temperature") != 0:

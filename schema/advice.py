@@ -49,14 +49,12 @@ def _policy_advice(recipe: Recipe) -> Complaints:
 
 
 def _sampling_advice(recipe: Recipe) -> Complaints:
-    """Values with which all completions of a problem are alike, so that nothing is learned."""
+    message = "makes a problem's completions alike, which teaches nothing: leave it out"
     limits = {"top_k": (1, 1), "top_p": (0, 0.1), "min_p": (0.9, 1), "temperature": (0, 0.1)}
-    options = setting(recipe, "grpo", "generation_kwargs") or {}
     for key, (low, high) in limits.items():
-        value = options.get(key, setting(recipe, "grpo", key))
+        value = setting(recipe, "grpo", key)
         if value is not None and low <= value <= high:
-            message = "samples a problem's completions nearly alike, which teaches nothing"
-            yield ("grpo", key), f"{value:g} {message}: leave it out"
+            yield ("grpo", key), f"{value:g} {message}"
 
 
 def _form_advice(recipe: Recipe) -> Complaints:

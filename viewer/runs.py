@@ -205,9 +205,7 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
     if stage not in labels:
         return comparison
     if not has_weights(run, models[stage].terms):
-        comparison["why"] = (
-            "The answers belong to other weights, or to these before the folder was copied."
-        )
+        comparison["why"] = "The answers belong to other weights."
     earlier = [label for label in labels if label not in (CONTROL, "grpo", stage)]
     if earlier:
         flips = changed(run, benchmark, earlier[-1], stage)

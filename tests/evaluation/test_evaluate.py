@@ -1,6 +1,8 @@
 """What cannot be evaluated is one clear line."""
 
 import json
+import os
+import shutil
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -10,15 +12,16 @@ import pytest
 
 from evaluation import answers
 from evaluation.answers import Contestant
-from evaluation.engines import _by_vllm, engine, shared
+from evaluation.engines import Completion, _by_vllm, engine, shared
 from machine import hardware
 from schema.names import samplings
 from schema.recipe import RecipeError, load_recipe
 from schema.sections import Sampling
 from stages.evaluate import write_again
-from tests.support import write_lines
+from tests.support import read_lines, write_lines
 from tests.tables import cases
 from training import vllm_server
+from training.memory import held_out_that_fit
 from training.model import load_tokenizer
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -83,6 +86,57 @@ def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
     for key, value in (("top_p", 0.9), ("samples", 2), ("temperature", 0.7)):
         with pytest.raises(RecipeError, match=rf"made with different settings \({key}\): move it"):
             there(**{key: value})
+
+
+def test_answers_stay_where_their_weights_are_moved_or_copied(tmp_path):
+    recipe = load_recipe(TINY, check=())
+    tokenizer, rows = load_tokenizer(recipe), [{"problem": "What is 1 + 1?", "solution": "2"}]
+
+    def answers_of(run):
+        return answers.Answers(tmp_path, Contestant("grpo", recipe, run), tokenizer, rows)
+
+    run = tmp_path / "a/grpo"
+    run.mkdir(parents=True)
+    (run / "model.safetensors").write_bytes(b"trained")
+    write_lines(tmp_path / "grpo.jsonl", [answers_of(run).settings])
+    moved = run.parent.rename(tmp_path / "b") / "grpo"
+    assert answers_of(moved).answers == []
+    copied = shutil.copytree(moved, tmp_path / "c")
+    os.utime(copied / "model.safetensors", (0, 0))
+    assert answers_of(copied).answers == []
+    (copied / "model.safetensors").write_bytes(b"another")
+    with pytest.raises(RecipeError, match=r"different settings \(trained, weights\)"):
+        answers_of(copied)
+
+
+def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_right(tmp_path, capsys):
+    recipe = load_recipe(TINY, check=())
+    problems = ["What is 1 + 1?", "1 + 1? " * 100, "What is 2 + 2?"]
+    rows = [{"problem": problem, "solution": "2"} for problem in problems]
+    base = Contestant("base", recipe)
+    exam = answers.Answers(tmp_path / "exam", base, load_tokenizer(recipe), rows, room=100)
+    lengths = [len(ids) for ids in exam.prompts]
+    assert exam.longest_prompt == lengths[0] < 100 < lengths[1]
+    sent = []
+
+    def policy(prompts, seed, sampling):
+        sent.extend(prompts)
+        return [Completion("<answer>2</answer>", 4, False)] * len(prompts)
+
+    exam.complete(policy)
+    assert sorted(map(len, sent)) == [lengths[0], lengths[2]]
+    lines = sorted(read_lines(exam.file)[1:], key=lambda line: line["id"])
+    assert [line["right"] for line in lines] == [True, False, True]
+    assert [line["truncated"] for line in lines] == [False, True, False]
+    assert "exam base: 1 of 3 prompts leave no room for an answer" in capsys.readouterr().out
+
+
+def test_long_held_out_problems_are_left_out_before_they_are_shared(capsys):
+    recipe = load_recipe(TINY, check=())
+    rows = [{"problem": problem} for problem in ("1 + 1?", "1 + 1? " * 100, "2 + 2?")]
+    fitting = held_out_that_fit(recipe, load_tokenizer(recipe), rows)
+    assert fitting == [rows[0], rows[2]]
+    assert "left out 1 held-out problems whose prompts have more than" in capsys.readouterr().out
 
 
 def test_vllm_samples_as_it_is_asked(monkeypatch):

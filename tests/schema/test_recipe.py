@@ -144,6 +144,24 @@ def test_a_share_of_the_probability_that_nothing_reads_is_told(arguments, messag
     assert bool(said) == message
 
 
+@pytest.mark.parametrize(
+    ("override", "is_said"),
+    [
+        ("grpo.top_k=1", True),
+        ("grpo.top_k=20", False),
+        ("grpo.top_k=0", False),
+        ("grpo.top_p=0.01", True),
+        ("grpo.top_p=0.9", False),
+        ("grpo.min_p=0.95", True),
+        ("grpo.temperature=0.01", True),
+    ],
+)
+def test_sampling_that_makes_a_group_alike_is_told(override, is_said):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [override], check=())
+    messages = [warning.message for warning in warnings_of(recipe)]
+    assert any("completions alike" in message for message in messages) == is_said
+
+
 def test_numbers_are_read_as_yaml_1_2_reads_them(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD + "  learning_rate: 1e-5\n")

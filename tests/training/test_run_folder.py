@@ -196,6 +196,33 @@ def whole(folder, **files):
     write_json(folder / "manifest.json", content)
 
 
+def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_remain(tmp_path):
+    folder = tmp_path / "grpo"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"trained")
+    find_run(read(tmp_path), "grpo").finish({"steps": 2})
+    checkpoints.require_weights(folder, "make grpo")
+    os.utime(folder / "model.safetensors", (0, 0))  # a copy has another time
+    checkpoints.require_weights(folder, "make grpo")
+    (folder / "model.safetensors").write_bytes(b"another")
+    anew = (
+        r"is not the file that was .* put it back, or delete \S+, and `make grpo` trains it again"
+    )
+    with pytest.raises(RecipeError, match=anew):
+        checkpoints.require_weights(folder, "make grpo")
+    (folder / "model.safetensors").unlink()
+    whole(folder / "checkpoint-1", trainer_state=STATE)
+    whole(folder / "checkpoint-2", trainer_state=STATE)
+    (folder / "checkpoint-3").mkdir()  # begun, and killed
+    again = (
+        r"model.safetensors is missing: .* `make grpo` goes on from .*checkpoint-2, checkpoint-1"
+    )
+    with pytest.raises(RecipeError, match=again):
+        checkpoints.require_weights(folder, "make grpo")
+    write_json(folder / "summary.json", {"steps": 2})  # as runs once ended
+    checkpoints.require_weights(folder, "make grpo")
+
+
 @pytest.mark.parametrize(
     ("manifest", "fault"),
     [

@@ -208,7 +208,7 @@ def test_a_run_says_what_it_was_made_of(tmp_path):
 
 def test_the_page_has_the_runs_advice(tmp_path):
     run = made_runs.run(tmp_path)
-    assert advice(run) == []
+    assert [sentence["rule"] for sentence in advice(run)] == ["fell"]  # its made-up values do
     sick = {"completions/clipped_ratio": 0.5, "reward": 0.1}
     write_lines(run / "metrics.jsonl", [{"step": step} | sick for step in range(1, 20)])
     told = advice(run)
