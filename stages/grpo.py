@@ -17,6 +17,7 @@ from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 from training.checkpoints import altered
 from training.problem_sets import share_held_out
+from training.watch import advice_on
 
 
 def main(recipe: Recipe):
@@ -32,7 +33,6 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     from training.train import sharded
     from training.trainer import grpo_trainer
     from training.vllm_server import require_server
-    from training.watch import advice_on
 
     recipe = start.recipe
     tokenizer = start.tokenizer
