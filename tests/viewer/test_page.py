@@ -11,8 +11,6 @@ import socket
 import subprocess
 import sys
 import urllib.parse
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -25,20 +23,6 @@ from tests.tables import cases
 from tests.viewer.browser import served
 from tests.waits import run_command, start_command
 from viewer import page
-
-
-@contextmanager
-def started(*runs: Path):
-    """(process, `port/token`) of `make view`."""
-    command = [sys.executable, "-m", "stages.view", *map(str, runs), "--port", "0"]
-    with start_command(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            line = process.stdout.readline()
-            yield process, re.search(r"http://127\.0\.0\.1:(\d+/[\w-]{20,})/ ", line)[1]
-        finally:
-            process.kill()
 
 
 def ask(place: str, path: str, method: str = "GET"):
@@ -112,14 +96,17 @@ def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
 
 
 def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
-    with started(made_runs.run(tmp_path)) as (process, place):
-        assert [ask(place, path)[0] for path in ("/", "/api/runs")] == [200, 200]
-        port = int(place.partition("/")[0])
-        with pytest.raises(ConnectionRefusedError):  # at another address of this machine
-            socket.create_connection(("127.0.0.2", port), timeout=20)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
-        assert process.stdout.read() == "view: stopped\n"
+    command = [sys.executable, "-m", "stages.view", str(made_runs.run(tmp_path)), "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = start_command(command, cwd=ROOT, **pipes)
+    line = process.stdout.readline()
+    place = re.search(r"http://127\.0\.0\.1:(\d+/[\w-]{20,})/ ", line)[1]
+    assert [ask(place, path)[0] for path in ("/", "/api/runs")] == [200, 200]
+    with pytest.raises(ConnectionRefusedError):  # at another address of this machine
+        socket.create_connection(("127.0.0.2", int(place.partition("/")[0])), timeout=20)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0
+    assert process.stdout.read() == "view: stopped\n"
 
 
 def test_ctrl_c_while_its_loop_is_made_is_no_stack_trace(tmp_path):
