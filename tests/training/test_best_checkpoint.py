@@ -5,6 +5,7 @@ import pytest
 from transformers import TrainerControl, TrainerState
 
 from schema.configs import ACCURACY, RIGHT, even_batch
+from tests.tables import cases
 from training.saving import KeepBest
 from training.watch import fell, gamed
 
@@ -26,23 +27,10 @@ def test_accuracy_that_falls_while_reward_rises_ends_the_run(snapshot):
     snapshot(reason)
 
 
-@pytest.mark.parametrize(
-    ("judged", "rewards", "patience"),
-    [
-        (FALLING[:3], RISING, 3),  # not yet
-        (judged(0.6, 0.5, 0.45, 0.4, 0.7), RISING, 3),  # a new best
-        (FALLING, SINKING, 3),  # bad, but not gamed
-        (FALLING, RISING, 0),  # never
-        (FALLING, [], 3),
-        ([], RISING, 3),
-        (judged(0.6, 0.59, 0.58, 0.57), RISING, 3),  # two or three problems of 96: chance does that
-        (judged(0.6, 0.5, 0.59, 0.4), RISING, 3),
-        (judged(0.6, 0.6, 0.6, 0.6), RISING, 2),  # level accuracy is no fall
-        (judged(0.6, 0.6, 0.5), RISING, 2),
-    ],
-)
-def test_otherwise_it_goes_on(judged, rewards, patience):
-    assert gamed(judged, rewards, patience) is None
+@cases(__file__, "goes_on")
+def test_otherwise_it_goes_on(shares, rewards, patience):
+    logged = {"rising": RISING, "sinking": SINKING, "none": []}
+    assert gamed(judged(*shares), logged[rewards], patience) is None
 
 
 def test_it_stops_the_run_and_says_why(capsys):

@@ -16,7 +16,7 @@ from console.faults import RecipeError
 from stages import split_options
 from tests.stage_process import Started
 from tests.support import ROOT, as_process_1, refused, send
-from tests.tables import cases
+from tests.tables import cases, row_cases
 from tests.waits import run_command, start_command, until
 from training import writing
 from training.checkpoints import write_whole
@@ -165,20 +165,9 @@ def on_disk(folder, script: str) -> subprocess.CompletedProcess:
     return run_command([*DISK, mounted], capture_output=True, text=True)
 
 
-OWN = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"]
-
-
-@pytest.mark.parametrize(
-    ("stage", "overrides"),
-    [
-        ("sft", ["sft={}"]),
-        ("grpo", []),
-        pytest.param("own_solutions", OWN, marks=pytest.mark.slow),
-        pytest.param("probe", [], marks=pytest.mark.slow),
-    ],
-)
-def test_outputs_that_are_read_only_are_one_message(stage, overrides, tmp_path):
-    words = shlex.join([*command(tmp_path / "disk", stage), *overrides])
+@row_cases(__file__, "read_only")
+def test_outputs_that_are_read_only_are_one_message(row, tmp_path):
+    words = shlex.join([*command(tmp_path / "disk", row.stage), *row.set])
     disk = shlex.quote(f"{tmp_path}/disk")
     done = on_disk(tmp_path / "disk", f"mount -o remount,ro {disk}; {words}")
     assert done.returncode == 2, done.stderr[-3000:]
@@ -206,32 +195,18 @@ run("grpo", main)
 """
 
 
-NOTHING = "Nothing has been saved yet"
-FINISHED = "The run is finished; make report FILE="
-RESUMES = "The same command resumes from "
-
-
 @pytest.mark.train
-@pytest.mark.parametrize(
-    ("owner", "function", "saved"),
-    [
-        ("training.saving", "write_manifest", NOTHING),
-        pytest.param("training.run_folder.RunFolder", "finish", RESUMES, marks=pytest.mark.slow),
-        pytest.param("evaluation.pictures", "save", FINISHED, marks=pytest.mark.slow),
-        pytest.param("training.progress.Metrics", "on_log", NOTHING, marks=pytest.mark.slow),
-        pytest.param("pandas.DataFrame", "to_parquet", NOTHING, marks=pytest.mark.slow),
-    ],
-)
-def test_a_full_disk_is_one_message(owner, function, saved, tmp_path):
+@row_cases(__file__, "full_disk")
+def test_a_full_disk_is_one_message(row, tmp_path):
     disk = tmp_path / "disk"
     program = tmp_path / "full.py"
-    program.write_text(FULL.format(owner=owner, function=function, disk=disk))
+    program.write_text(FULL.format(owner=row.owner, function=row.function, disk=disk))
     words = [sys.executable, str(program), *RUN, "grpo.logging_steps=1", f"output_dir={disk}"]
     done = on_disk(disk, f"PYTHONPATH=. {shlex.join(words)}")
     message = done.stderr[-3000:]
     assert "Traceback" not in done.stderr and done.returncode == 3, message
     assert "(No space left on device): make room" in done.stderr, message
-    assert saved in done.stderr, message
+    assert row.says in done.stderr, message
 
 
 PRINTS = """
