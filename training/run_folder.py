@@ -308,8 +308,8 @@ def _git(*arguments: str) -> str:
     # No repository around this one or the current folder, whose settings may run programs.
     environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(ROOT.parent)}
     command = [program, "-C", str(ROOT), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    return done.stdout
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return result.stdout
 
 
 def _versions(recipe: dict) -> dict:

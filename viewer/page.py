@@ -205,8 +205,8 @@ def serve(runs: list[Path], port: int, ready: Callable[[int, str], None]):
     """Serve the page on 127.0.0.1 until Ctrl-C; port 0 takes a free port. `ready` is called with
     the port and the token. Raises OSError where the port is taken."""
     token = secrets.token_urlsafe(16)
-    shown = app(runs, token)
-    config = uvicorn.Config(shown, log_level="warning", access_log=False, server_header=False)
+    application = app(runs, token)
+    config = uvicorn.Config(application, log_level="warning", access_log=False, server_header=False)
     server = uvicorn.Server(config)
     # An interrupt raised while the event loop starts would leave half a loop, and Python would
     # complain about it.
