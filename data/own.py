@@ -84,7 +84,7 @@ class Rows(list):
 
 def of_file(file: str, part: str, /, columns: dict | None = None) -> Rows:
     """The rows of a file, the same for every part."""
-    return _mapped(file, _read(Path(file)), columns)
+    return _mapped(file, within_limits(_read, Path(file), [Path(file)]), columns)
 
 
 def of_folder(
@@ -109,10 +109,7 @@ def of_folder(
         raise DataError(
             f"{folder} has no file of the split {split or part!r}, but {names}: set `split`"
         )
-    rows = []
-    for file in files:
-        rows += _read(file)
-    return _mapped(folder, rows, columns, split)
+    return _mapped(folder, within_limits(_read, Path(folder), files), columns, split)
 
 
 def _problem_files(folder: Path) -> list[Path]:
@@ -353,8 +350,12 @@ def _only(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def _read(file: Path) -> list[dict]:
-    return within_limits(READERS[file.suffix], file)
+def _read(source: Path, files: list[Path]) -> list[dict]:
+    """The rows of all files of a source: a limit on each would leave their sum without one."""
+    rows = []
+    for file in files:
+        rows += READERS[file.suffix](file)
+    return rows
 
 
 def _text(file: Path) -> str:

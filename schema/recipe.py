@@ -2,7 +2,7 @@
 loaded."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from console.faults import (
 from console.terminal import make_option
 from data.imports import is_trusted
 from schema import configs, meaning, values
-from schema.names import describe
+from schema.names import LEARNED, describe
 from schema.refused_keys import AT_THE_TOP, GONE, reserved
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
@@ -71,8 +71,9 @@ class Draft:
     """A recipe on its way from text to `Recipe`: its values, the places of its keys, and its faults
     so far."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, reads_anywhere: bool = False):
         self.path = path
+        self.reads_anywhere = reads_anywhere
         self.values: dict[str, Any] = {}
         self.places: dict[tuple, Place] = {}
         self.faults: list[Fault] = []
@@ -176,6 +177,8 @@ class Draft:
                     at_top = section == "grpo" and keys and keys[0] in RULES["recipe"]
                     self.fault(keys if at_top else (section, *keys), message)
         self._check_reach(sound)
+        if not self.reads_anywhere:
+            self._check_reads(sound)
 
     def _check_sections(self):
         """Check the names of the sections, and remove those without a value."""
@@ -228,7 +231,7 @@ class Draft:
         for keys, (value, reason) in reaching.items():
             file = self._place(keys).source
             is_tracker = keys[-1] == "report_to"
-            if file not in self.files or (is_tracker and is_trusted(Path(file))):
+            if file not in self.files or (is_tracker and self._is_trusted(file)):
                 continue
             name = ".".join(keys)
             option = make_option("ARGS", [f"{name}={value}"])
@@ -237,6 +240,41 @@ class Draft:
                 command = f"make trust {make_option('FILE', [file])}"
                 message += f"; or, if you wrote this file: {command}"
             self.fault(keys, f"{name}: {message}")
+
+    def _check_reads(self, sound: dict):
+        """Only the command line, or a file that the user has trusted, may name what lies outside its
+        folder and the current one, or a server, which would be sent what is read."""
+        for keys, name in self._names_of_files(sound):
+            file = self._place(keys).source
+            if not isinstance(name, str) or "\0" in name or self._is_trusted(file):
+                continue
+            path = Path(os.path.realpath(os.path.expanduser(name)))  # noqa: PTH111
+            if not any(map(path.is_relative_to, (Path(file).resolve().parent, Path.cwd()))):
+                self._refuse_untrusted(keys, f"{name} lies outside this file's folder and yours")
+        keys = ("grpo", "vllm_mode")
+        is_server = sound.get("grpo", {}).get("vllm_mode") == "server"
+        if is_server and not self._is_trusted(self._place(keys).source):
+            self._refuse_untrusted(keys, "the problems go to a server")
+
+    def _names_of_files(self, sound: dict) -> Iterator[tuple[tuple, Any]]:
+        """Yield what may name a file or folder, with its keys."""
+        yield ("data", "dir"), sound.get("data", {}).get("dir")
+        yield ("model", "name_or_path"), sound.get("model", {}).get("name_or_path")
+        learned = sound.get("rewards", {}).get(LEARNED)
+        if isinstance(learned, dict):
+            yield ("rewards", LEARNED, "model"), learned.get("model")
+        for keys in (("data", "train"), ("evaluate", "benchmarks")):
+            entries = sound.get(keys[0], {}).get(keys[1])
+            for entry in entries if isinstance(entries, list) else ():
+                yield keys, next(iter(entry), None) if isinstance(entry, dict) else entry
+
+    def _is_trusted(self, source: str) -> bool:
+        return source not in self.files or is_trusted(Path(source))
+
+    def _refuse_untrusted(self, keys: tuple, reason: str):
+        command = f"make trust {make_option('FILE', [self._place(keys).source])}"
+        remedy = f"only the command line may ask for that; or, if you wrote this file: {command}"
+        self.fault(keys, f"{'.'.join(keys)}: {reason}: {remedy}")
 
     def _check_fields(self, section: str):
         """Check the names and values of a section's keys."""
@@ -307,7 +345,10 @@ class Draft:
 
 
 def load_recipe(
-    path: str | Path, overrides: Iterable[str] = (), check: tuple[str, ...] = tuple(STAGES)
+    path: str | Path,
+    overrides: Iterable[str] = (),
+    check: tuple[str, ...] = tuple(STAGES),
+    reads_anywhere: bool = False,
 ) -> Recipe:
     """Read, override and check a recipe.
 
@@ -316,11 +357,12 @@ def load_recipe(
         check: sections whose library config is also built, to find values that the library refuses.
             Under a launcher a stage names only its own section: a DeepSpeed plugin keeps the values
             of the first config of the process.
+        reads_anywhere: the file may name data and models outside its folder and the current one.
 
     Raises:
         RecipeError: all faults, with their places and, for a misspelt name, the nearest valid name.
     """
-    draft = Draft(Path(path))
+    draft = Draft(Path(path), reads_anywhere)
     draft.read()
     for override in overrides:
         draft.override(override)

@@ -256,7 +256,9 @@ def recipe_of(run: Path) -> Recipe:
     # surrogates.
     if not re.fullmatch(r"[\w.-]*(/[\w.-]+)+", folder, re.ASCII):
         folder = json.dumps(folder, ensure_ascii=False)
-    return load_recipe(run / "recipe.yaml", [f"output_dir={folder}"], check=())
+    # Its model is asked where it is, as when the run began; nothing of it is sent anywhere.
+    place = [f"output_dir={folder}"]
+    return load_recipe(run / "recipe.yaml", place, check=(), reads_anywhere=True)
 
 
 def warm_start_of(recipe: Recipe) -> Path | None:

@@ -11,7 +11,7 @@ import httpx
 import pandas as pd
 import pytest
 
-from data import hub, prompt
+from data import hub, own, prompt
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, DataNotReached
@@ -176,6 +176,14 @@ def test_a_run_on_golds_in_their_solutions_goes_on(tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text(json.dumps({"problem": "2+3?", "answer": GSM8K}) + "\n")
     assert judged_by(load(str(file), "train", {})[0][0]) == ["2+3?", GSM8K]
+
+
+def test_the_files_of_a_folder_have_one_limit_together(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(own, "within_limits", lambda read, *args: calls.append(1) or read(*args))
+    for name in ("train-0.jsonl", "train-1.jsonl"):
+        write_lines(tmp_path / name, [{"problem": name, "answer": 1}])
+    assert len(load(str(tmp_path), "train", {})[0]) == 2 and len(calls) == 1
 
 
 def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_file):
