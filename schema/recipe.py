@@ -242,8 +242,8 @@ class Draft:
             self.fault(keys, f"{name}: {message}")
 
     def _check_reads(self, sound: dict):
-        """Only the command line, or a file that the user has trusted, may name what lies outside its
-        folder and the current one, or a server, which would be sent what is read."""
+        """Only the command line, or a file that the user has trusted, may name what lies outside
+        its folder and the current one, or a server, which would be sent what is read."""
         for keys, name in self._names_of_files(sound):
             file = self._place(keys).source
             if not isinstance(name, str) or "\0" in name or self._is_trusted(file):
@@ -260,9 +260,10 @@ class Draft:
         """Yield what may name a file or folder, with its keys."""
         yield ("data", "dir"), sound.get("data", {}).get("dir")
         yield ("model", "name_or_path"), sound.get("model", {}).get("name_or_path")
-        learned = sound.get("rewards", {}).get(LEARNED)
-        if isinstance(learned, dict):
-            yield ("rewards", LEARNED, "model"), learned.get("model")
+        for keys in (("rewards", LEARNED), ("data", "own_solutions")):
+            options = sound.get(keys[0], {}).get(keys[1])
+            if isinstance(options, dict):
+                yield (*keys, "model"), options.get("model")
         for keys in (("data", "train"), ("evaluate", "benchmarks")):
             entries = sound.get(keys[0], {}).get(keys[1])
             for entry in entries if isinstance(entries, list) else ():

@@ -81,6 +81,7 @@ def test_every_planted_mistake_is_found_in_one_run(
     write_lines(train, problems)
     write_lines(exam, [problems[8]])
     recipe = tmp_path / "bad.yaml"
+    monkeypatch.setenv("TRUST_FILES", str(recipe))  # its model lies elsewhere
     names = {"model": tiny_qwen2, "train": train, "exam": exam}
     recipe.write_text(PLANTED.format(**names, refused=REFUSED))
     _, faults = read_recipe(recipe)
