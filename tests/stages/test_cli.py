@@ -150,3 +150,11 @@ def test_a_port_in_use_is_one_message():
         .startswith("launch: Tried to launch distributed communication on port")
     )
     assert "Traceback" not in done.stderr
+
+
+def test_a_template_that_raises_ends_a_stage_in_a_sentence():
+    program = "import jinja2; from stages.cli import mistakes_reported\nwith mistakes_reported():\n"
+    program += "    jinja2.Template('{{ messages[5].content }}').render(messages=[])"
+    done = capture([sys.executable, "-c", program])
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "the chat template fails: UndefinedError: " in done.stderr
