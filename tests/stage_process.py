@@ -78,20 +78,48 @@ class Started:
         environment: dict[str, str] | None = None,
         cwd: Path | None = None,
     ):
-        words, environ = [str(argument) for argument in arguments], os.environ | (environment or {})
-        self.command, self.cwd = [module, *words], cwd or Path.cwd()
+        self.command = [module, *map(str, arguments)]
+        self.cwd = cwd or Path.cwd()
         # The session's place, which is removed at its end (tests/place.py).
         self.folder = Path(tempfile.mkdtemp(dir=os.environ.get("PLACE")))
+        self.processes = []
+        environment = os.environ | (environment or {})
         if before:
-            with (
-                (self.folder / "stdout").open("w") as out,
-                (self.folder / "stderr").open("w") as err,
-            ):
-                pipes = {"stdout": out, "stderr": err, "env": environ, "cwd": self.cwd}
-                module_words = [module] if module.endswith(".py") else ["-m", module]
-                self.processes = [waits.start_command([*before, *module_words, *words], **pipes)]
-        else:
-            self.processes = start(module, words, self.cwd, environ, self.folder, processes)
+            self._start_python(before, environment, self.folder)
+            return
+        common = {"WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+        common |= {"LOCAL_WORLD_SIZE": processes, "ACCELERATE_USE_CPU": "true"}
+        for rank in range(processes):
+            folder = self.folder / str(rank)
+            folder.mkdir()
+            if processes > 1:
+                of_rank = common | {"OMP_NUM_THREADS": 1, "RANK": rank, "LOCAL_RANK": rank}
+                environment |= {name: str(value) for name, value in of_rank.items()}
+            self._start(dict(environment), folder)
+
+    def _start_python(self, python: Sequence[str], environment: dict[str, str], folder: Path):
+        module, *words = self.command
+        module_words = [module] if module.endswith(".py") else ["-m", module]
+        with (folder / "stdout").open("w") as out, (folder / "stderr").open("w") as err:
+            pipes = {"stdout": out, "stderr": err, "env": environment, "cwd": self.cwd}
+            started = waits.start_command([*python, *module_words, *words], **pipes)
+        self.processes.append(started)
+
+    def _start(self, environment: dict[str, str], folder: Path):
+        import torch
+
+        if torch.cuda.device_count():  # unlike is_available, it does not initialise CUDA here
+            added = filter(None, [str(self.cwd), environment.get("PYTHONPATH")])
+            environment["PYTHONPATH"] = os.pathsep.join(added)
+            self._start_python([sys.executable], environment, folder)
+            return
+        module, *words = self.command
+        files = [str(folder / "stdout"), str(folder / "stderr")]
+        arguments = (module, words, str(self.cwd), environment, *files)
+        process = _context().Process(target=_run, args=arguments)
+        process.start()
+        waits.end_later(process)
+        self.processes.append(process)
 
     def until(self, condition: Callable[[], bool], seconds: float = waits.PATIENCE) -> "Started":
         """Wait for what this brings about; where it ends without, the failure says what it
@@ -135,60 +163,6 @@ class Started:
         codes = [code(process) for process in self.processes if code(process)]
         texts = self.printed("stdout"), self.printed("stderr")
         return subprocess.CompletedProcess(self.command, codes[0] if codes else 0, *texts)
-
-
-def start(
-    module: str,
-    arguments: list[str],
-    root: Path,
-    environment: dict[str, str],
-    folder: Path,
-    processes: int,
-):
-    """Start a module or a Python file in so many processes, more than one with the environment that
-    torchrun and `accelerate launch --cpu` give them. Returns processes of multiprocessing or of
-    subprocess. `folder`: where to keep what they say, each in a folder of its own."""
-    common = {"WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    common |= {"LOCAL_WORLD_SIZE": processes, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": 1}
-    started = []
-    for rank in range(processes):
-        (folder / str(rank)).mkdir()
-        given = common | {"RANK": rank, "LOCAL_RANK": rank} if processes > 1 else {}
-        given = environment | {key: str(value) for key, value in given.items()}
-        process = _start(module, arguments, root, given, folder / str(rank))
-        waits.end_later(process)
-        started.append(process)
-    return started
-
-
-def _start(
-    module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path
-):
-    import torch
-
-    out, err = folder / "stdout", folder / "stderr"
-    if torch.cuda.device_count():  # unlike is_available, it does not initialise CUDA here
-        command = [sys.executable, *([] if module.endswith(".py") else ["-m"]), module, *arguments]
-        added = filter(None, [str(root), environment.get("PYTHONPATH")])
-        environment = environment | {"PYTHONPATH": os.pathsep.join(added)}
-        return subprocess.Popen(
-            command, cwd=root, env=environment, stdout=out.open("w"), stderr=err.open("w")
-        )
-    process = _context().Process(
-        target=_run, args=(module, arguments, str(root), environment, str(out), str(err))
-    )
-    process.start()
-    return process
-
-
-def run(
-    module: str, arguments: list[str], root: Path, environment: dict[str, str], processes: int = 1
-) -> subprocess.CompletedProcess:
-    """Start a module or a Python file, and wait for its end."""
-    with waits.all_ended():
-        return Started(
-            module, *arguments, processes=processes, environment=environment, cwd=root
-        ).ended()
 
 
 def code(process) -> int:

@@ -113,10 +113,11 @@ def run_program(
     processes: int = 1,
     before: Sequence[str] = (),
     check: bool = True,
+    cwd: Path = ROOT,
     **environment: str,
 ) -> subprocess.CompletedProcess:
     """Run a program, or a module, from the root of the repository, and wait for its end."""
-    options = {"processes": processes, "before": before, "environment": environment, "cwd": ROOT}
+    options = {"processes": processes, "before": before, "environment": environment, "cwd": cwd}
     with all_ended():
         done = Started(str(program), *arguments, **options).ended()
     if check and done.returncode:
@@ -222,6 +223,18 @@ def programs(folder: Path) -> Path:
 
 
 @contextmanager
+def serving(handler: type[http.server.BaseHTTPRequestHandler]):
+    """A server on a free port of this machine, which prints nothing."""
+    handler.log_message = lambda *_: None
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@contextmanager
 def hub(home: Path, status: int | None):
     """A Hub that answers with this status, or never: the environment that leads there, and what it
     was asked."""
@@ -238,13 +251,7 @@ def hub(home: Path, status: int | None):
 
         do_GET = do_HEAD
 
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    there = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-    yield there | {"HF_HOME": str(home), "no_proxy": "127.0.0.1"}, asked
-    over.set()
-    server.shutdown()
+    with serving(Hub) as server:
+        there = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+        yield there | {"HF_HOME": str(home), "no_proxy": "127.0.0.1"}, asked
+        over.set()

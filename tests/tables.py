@@ -1,5 +1,5 @@
 """Tables of cases, in a YAML file beside the test that reads them: a row a line, with the names of
-its columns."""
+its columns; and the texts that a test needs, such as recipes."""
 
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,11 @@ from ruamel.yaml import YAML
 @cache
 def _tables(file: Path) -> dict[str, list[dict]]:
     return YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+
+
+def yaml_text(test_file: str, name: str) -> str | dict[str, str]:
+    """Read a text, or several by their names, of the YAML file that is named as the test's is."""
+    return _tables(Path(test_file).with_suffix(".yaml"))[name]
 
 
 def rows(test_file: str, table: str) -> list[dict]:

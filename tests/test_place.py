@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import place, stage_process
+from tests import place
 from tests.place import SeenOutside
-from tests.support import ROOT, tracked
+from tests.support import ROOT, run_program, tracked
 from tests.waits import run_command
 
 OUTPUTS = place.SOURCE / "outputs"
@@ -83,7 +83,7 @@ def test_a_home_with_the_temporary_folder_in_it_is_a_home(below, tmp_path):
 def test_a_planted_reader_in_a_stage_is_caught(tmp_path):
     program = tmp_path / "reader.py"
     program.write_text(f"open({str(OUTPUTS / 'x')!r})")
-    done = stage_process.run(str(program), [], ROOT, dict(os.environ))
+    done = run_program(program, check=False)
     assert done.returncode and "did not make" in done.stderr
 
 

@@ -15,21 +15,21 @@ answers, and then it is gone.
 import http.server
 import json
 import os
+import re
 import sys
 import time
 import zlib
 from pathlib import Path
 
-PACKAGES = {
-    "vllm/__init__.py": (
-        "__version__, LLM, RequestOutput, SamplingParams = '0.31.0', None, None, None\n"
-    ),
-    "vllm/entrypoints/cli/main.py": (
-        "import runpy\nrunpy.run_module('tests.vllm_stand_in', run_name='__main__')\n"
-    ),
-    "vllm/sampling_params.py": "StructuredOutputsParams = None\n",
-    "vllm/utils/network_utils.py": (
-        """
+PACKAGES = """
+=== vllm/__init__.py
+__version__, LLM, RequestOutput, SamplingParams = '0.31.0', None, None, None
+=== vllm/entrypoints/cli/main.py
+import runpy
+runpy.run_module('tests.vllm_stand_in', run_name='__main__')
+=== vllm/sampling_params.py
+StructuredOutputsParams = None
+=== vllm/utils/network_utils.py
 import sys, torch
 class GPU:
     type, index = "cuda", None
@@ -42,27 +42,18 @@ class Torch:
 sys.modules["trl.generation.vllm_client"].torch = Torch()
 def get_ip():
     return "127.0.0.1"
-"""
-    ),
-    "vllm/distributed/weight_transfer/nccl_common.py": (
-        """
+=== vllm/distributed/weight_transfer/nccl_common.py
 from types import SimpleNamespace
 def trainer_init(info):
     return SimpleNamespace(group=SimpleNamespace())
-"""
-    ),
-    "vllm/distributed/weight_transfer/packed_tensor.py": (
-        """
+=== vllm/distributed/weight_transfer/packed_tensor.py
 import os
 from safetensors.torch import save_file
 def packed_nccl_broadcast_producer(iterator, group, src, post_iter_func):
     file = os.path.join(os.environ["STAND_IN"], "weights")
     save_file({name: tensor.detach().clone() for name, tensor in iterator}, file + ".part")
     os.replace(file + ".part", file)
-"""
-    ),
-    "requests/__init__.py": (
-        """
+=== requests/__init__.py
 import json, urllib.request
 from types import SimpleNamespace
 from requests import exceptions
@@ -81,25 +72,23 @@ class Session:
         return get(url, json or {})
     def mount(self, *_):
         pass
-"""
-    ),
-    "requests/exceptions.py": (
-        """
+=== requests/exceptions.py
 class RequestException(OSError):
     pass
 class ConnectionError(RequestException):
     pass
+=== requests/adapters.py
+HTTPAdapter = dict
+=== urllib3/util/retry.py
+Retry = dict
 """
-    ),
-    "requests/adapters.py": "HTTPAdapter = dict\n",
-    "urllib3/util/retry.py": "Retry = dict\n",
-}
 
 
 def install(folder: Path) -> dict[str, str]:
     """Write the packages; the environment in which they are found."""
     packages = folder / "site-packages"
-    for name, text in PACKAGES.items():
+    _, *parts = re.split(r"^=== (.*)\n", PACKAGES, flags=re.M)
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
         (packages / name).parent.mkdir(parents=True, exist_ok=True)
         (packages / name).write_text(text)
     return {"PYTHONPATH": str(packages), "STAND_IN": str(folder)}
@@ -173,15 +162,15 @@ def choices(policy, asked: dict) -> list[dict]:
     out = policy.generate(torch.tensor(ids), **settings)
     logprobs = torch.stack(out.scores, 1).log_softmax(-1)
     sampled = out.sequences[:, width:].tolist()
-    found = []
+    completions = []
     for prompt, row, scores in zip(prompts, sampled, logprobs, strict=True):
         ends = [place for place, token in enumerate(row) if token in stops]
         tokens = row[: ends[0] + 1 if ends else None]
-        given = [float(scores[place, token]) for place, token in enumerate(tokens)]
-        said = {"tokens": [f"token_id:{each}" for each in tokens], "token_logprobs": given}
+        chances = [float(scores[place, token]) for place, token in enumerate(tokens)]
+        said = {"tokens": [f"token_id:{token}" for token in tokens], "token_logprobs": chances}
         said["top_logprobs"] = [None] * len(tokens)
-        found.append({"prompt_token_ids": prompt, "token_ids": tokens, "logprobs": said})
-    return found
+        completions.append({"prompt_token_ids": prompt, "token_ids": tokens, "logprobs": said})
+    return completions
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 from console.faults import RunStopped
 from rewards import verifier
 from schema.recipe import load_recipe
-from tests.support import ROOT, read_lines, run_stage
+from tests.support import ROOT, read_lines, run_stage, serving
 from training.scoring import guarded_rewards
 
 EXAMPLE = (ROOT / "docs/examples/judge.py").read_text(encoding="utf-8")
@@ -49,20 +49,14 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(content.encode())
 
-    def log_message(self, *arguments):
-        pass
-
 
 @contextlib.contextmanager
 def stand_in(answer):
     """An endpoint that answers what `answer` makes of a request."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    server.answer, server.requests = answer, []
-    server.url = f"http://127.0.0.1:{server.server_port}/v1"
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(Endpoint) as server:
+        server.answer, server.requests = answer, []
+        server.url = f"http://127.0.0.1:{server.server_port}/v1"
+        yield server
 
 
 def right(request) -> str:
@@ -93,30 +87,30 @@ def copied_judge(own_file):
     return scored
 
 
-VERDICTS = [
-    (lambda mark: f"Verdict {mark}: 3", 0.75),
-    (lambda mark: f"<think>Verdict {mark}: 0</think>\n**Verdict {mark}: 4.**\n", 1.0),
-    (lambda mark: "Verdict: 4", None),
-    (lambda mark: f"Verdict {mark}: 5", None),
-    (lambda mark: f"Verdict {mark}: 3/4", None),
-    (lambda mark: f"Verdict {mark}: 40", None),
-    (lambda mark: f"Verdict {mark}: 4 or Verdict {mark}: 0", None),
-    (lambda mark: f"Verdict {mark}: 4\nAnd yet it is wrong.", None),
-    (lambda mark: "", None),
-    (lambda mark: chat(None), None),
-    (lambda mark: [f"Verdict {mark}: 4"], None),
-    (lambda mark: {"choices": []}, None),
-    (lambda mark: {"error": "no"}, None),
-    (lambda mark: 404, None),
-    (lambda mark: 302, None),
-]
+VERDICTS = {  # of texts in which M stands for the request's mark
+    "Verdict M: 3": 0.75,
+    "<think>Verdict M: 0</think>\n**Verdict M: 4.**\n": 1.0,
+    "Verdict: 4": None,
+    "Verdict M: 5": None,
+    "Verdict M: 3/4": None,
+    "Verdict M: 40": None,
+    "Verdict M: 4 or Verdict M: 0": None,
+    "Verdict M: 4\nAnd yet it is wrong.": None,
+    "": None,
+}
+NO_VERDICT = [chat(None), ["Verdict"], {"choices": []}, {"error": "no"}, 404, 302]
 
 
 def test_a_verdict_is_the_last_line_in_its_form_or_there_is_none(copied_judge):
-    answers = dict(enumerate(answer for answer, _ in VERDICTS))
-    with stand_in(lambda request: answers[int(request.text)](request.mark)) as server:
-        scores = copied_judge(server, [str(number) for number in answers])
-    assert scores == [verdict for _, verdict in VERDICTS]
+    answers = [*VERDICTS, *NO_VERDICT]
+
+    def answer(request):
+        content = answers[int(request.text)]
+        return content.replace("M", request.mark) if isinstance(content, str) else content
+
+    with stand_in(answer) as server:
+        scores = copied_judge(server, [str(number) for number in range(len(answers))])
+    assert scores == [*VERDICTS.values(), *[None] * len(NO_VERDICT)]
 
 
 HOSTILE = [

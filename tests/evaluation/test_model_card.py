@@ -1,7 +1,7 @@
 """The lines of a model's card, run as they stand there: an adapter, and the model that `make merge`
 makes of it."""
 
-import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -12,31 +12,16 @@ from evaluation.engines import generate
 from evaluation.run_pages import QUESTION
 from schema.recipe import load_recipe
 from schema.sections import Sampling
-from tests import stage_process
-from tests.support import ROOT, run_stage
+from tests.support import ROOT, run_program, run_stage
 from training.model import load_model, load_tokenizer
 from training.tiny_models import built_model
 
-SHORT = [
-    "model.build=null",
-    "prompt.system=Think first.",
-    "data.validation=8",
-    "evaluate.batch_size=8",
-]
-SHORT += [
-    "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}",
-    "sft.max_steps=40",
-    "sft.logging_steps=20",
-]
-SHORT += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_size=16"]
-SHORT += [
-    "grpo.max_steps=2",
-    "grpo.num_iterations=1",
-    "grpo.logging_steps=1",
-    "grpo.max_completion_length=24",
-]
-
-
+SHORT = shlex.split("""
+    model.build=null 'prompt.system=Think first.' data.validation=8 evaluate.batch_size=8
+    'adapter={r: 8, lora_alpha: 16, target_modules: all-linear}' sft.max_steps=40
+    sft.logging_steps=20 sft.per_device_train_batch_size=16 grpo.per_device_train_batch_size=16
+    grpo.max_steps=2 grpo.num_iterations=1 grpo.logging_steps=1 grpo.max_completion_length=24
+""")
 pytestmark = pytest.mark.train  # a whole chain, which CI runs beside the fast tests
 
 
@@ -73,24 +58,19 @@ def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments, tmp_pat
     (code,) = [block.content for block in MarkdownIt().parse(card) if block.info == "python"]
     assert "Think first." in code and f"'tiny/{stage}'" in code
     (tmp_path / "card.py").write_text(code)
-    done = stage_process.run(
-        str(tmp_path / "card.py"), [], folder_of(arguments).parent, dict(os.environ)
-    )
-    assert done.stdout == answer + "\n", done.stderr
+    done = run_program(tmp_path / "card.py", cwd=folder_of(arguments).parent)
+    assert done.stdout == answer + "\n"
 
 
 def test_a_card_says_what_was_measured_and_no_path_of_this_machine(arguments):
-    for stage, what in (
-        ("sft", "A LoRA adapter for mathematics, made by an SFT warm start."),
-        ("grpo", "A LoRA adapter for mathematics, made by GRPO after an SFT warm start."),
-        (
-            "merged",
-            "A model for mathematics, made by GRPO after an SFT warm start, its adapter merged in.",
-        ),
-    ):
+    by_grpo = "made by GRPO after an SFT warm start"
+    made_by = {"sft": "A LoRA adapter for mathematics, made by an SFT warm start."}
+    made_by["grpo"] = f"A LoRA adapter for mathematics, {by_grpo}."
+    made_by["merged"] = f"A model for mathematics, {by_grpo}, its adapter merged in."
+    for stage in made_by:
         card = (folder_of(arguments) / stage / "README.md").read_text()
-        assert what in card and "Base: `tiny-qwen3-seed42`, a local folder." in card
-        assert f"| {'sft' if stage == 'sft' else 'grpo'} | " in card and "held-out (n = 8)" in card
+        assert made_by[stage] in card and "Base: `tiny-qwen3-seed42`, a local folder." in card
+        assert f"| {stage.replace('merged', 'grpo')} | " in card and "held-out (n = 8)" in card
         assert ("Measured before the adapter was merged." in card) == (stage == "merged")
         assert str(ROOT) not in card and str(folder_of(arguments).parent) not in card
 

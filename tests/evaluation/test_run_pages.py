@@ -4,6 +4,7 @@ into them."""
 import json
 import subprocess
 import sys
+import textwrap
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,46 +18,14 @@ from evaluation import pictures, run_pages
 from runs.folder import Run, weights_hash
 from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
+from tests.made_runs import chat, write_json
 from tests.support import ROOT, run_stage, write_lines
-from tests.tables import cases
+from tests.tables import cases, yaml_text
 from tests.waits import start_command
 
-RECIPE = """seed: 42
-output_dir: /home/ann/runs/lora
-model: {name_or_path: Qwen/Qwen2.5-Math-1.5B, dtype: bfloat16}
-adapter: {r: 32}
-data: {train: [gsm8k, math], validation: 500}
-prompt: {system: Think first.}
-rewards:
-  correct_answer: {weight: 1.0}
-  mine.short: {weight: 0.25, file: /home/ann/secret/words.txt}
-sft: {max_steps: 200}
-grpo: {max_steps: 40, num_generations: 2, learning_rate: 1.0e-5}
-evaluate: {benchmarks: [gsm8k], max_new_tokens: 512}
-"""
-SUMMARY = {
-    "steps": 30,
-    "seconds": 100.0,
-    "best_checkpoint": "/home/ann/runs/lora/grpo/checkpoint-20",
-}
-SUMMARY |= {
-    "best_accuracy": 0.5,
-    "resumed_from": "checkpoint-10",
-    "stopped": "grpo: stopped at step 30: flat",
-}
-SUMMARY["time"] = {
-    "sampling": {"seconds": 60.0, "share": 0.75},
-    "update": {"seconds": 20.0, "share": 0.25},
-}
-VERSIONS = {
-    "packages": {"trl": "1.16.0"},
-    "commit": "abc",
-    "hardware": ["a card"],
-    "seed": 42,
-    "local": [],
-}
-CARD_FIELDS = {"base_model", "base_model_relation", "datasets", "library_name", "pipeline_tag"}
-CARD_FIELDS |= {"tags"}
+RECIPE = yaml_text(__file__, "recipe")
+SUMMARY, VERSIONS = yaml_text(__file__, "summary"), yaml_text(__file__, "versions")
+CARD_FIELDS = {*yaml_text(__file__, "front_matter")}
 # A text that would end a block of code, the front matter, a table or a line of code, and rewrite a
 # terminal.
 HOSTILE = (
@@ -66,19 +35,13 @@ HOSTILE = (
 
 def groups(completion: str = "<answer>4</answer>") -> pd.DataFrame:
     """A file of completions: two groups of two."""
-    system = {"role": "system", "content": "Think first."}
-    asked = ["2 + 0?", "2 + 0?", "2 + 1?", "2 + 1?"]
-    columns = {
-        "step": 10,
-        "prompt": [[system, {"role": "user", "content": each}] for each in asked],
-    }
-    columns["completion"] = [
-        [{"role": "assistant", "content": f"{completion} {i}"}] for i in range(4)
-    ]
+    columns = {"step": 10, "prompt": [], "completion": []}
+    for i, question in enumerate(["2 + 0?", "2 + 0?", "2 + 1?", "2 + 1?"]):
+        columns["prompt"].append([chat("system", "Think first."), chat("user", question)])
+        columns["completion"].append([chat("assistant", f"{completion} {i}")])
     columns |= {"correct_answer": [0.0, 1.0] * 2, "short": [None] * 4, "gold": "4", "tokens": 5}
-    return pd.DataFrame(
-        columns | {"truncated": [False, True, False, False], "advantage": [-0.7, 0.7] * 2}
-    )
+    columns |= {"truncated": [False, True, False, False], "advantage": [-0.7, 0.7] * 2}
+    return pd.DataFrame(columns)
 
 
 @pytest.fixture
@@ -87,24 +50,15 @@ def run(tmp_path) -> Path:
     folder = tmp_path / "lora/grpo"
     (folder / "completions").mkdir(parents=True)
     (folder / "recipe.yaml").write_text(RECIPE)
-    for name, value in (
-        ("summary", SUMMARY),
-        ("versions", VERSIONS),
-        ("data", {"problems": 14000}),
-    ):
-        (folder / f"{name}.json").write_text(json.dumps(value))
+    files = {"summary": SUMMARY, "versions": VERSIONS, "data": {"problems": 14000}}
+    for name in files:
+        write_json(folder / f"{name}.json", files[name])
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         (folder / name).write_text("{}")
-    lines = [
-        {
-            "step": 10 * i,
-            "reward": i / 4,
-            "rewards/correct_answer/mean": i / 5,
-            "learning_rate": 1e-5 / i,
-            "kl": 0.1,
-        }
-        for i in (1, 2, 3)
-    ]
+    lines = []
+    for i in (1, 2, 3):
+        line = {"step": 10 * i, "reward": i / 4, "learning_rate": 1e-5 / i, "kl": 0.1}
+        lines.append(line | {"rewards/correct_answer/mean": i / 5})
     lines += [{"step": 20, "eval_rewards/correct_answer/mean": 0.5, "eval_right": "0101"}]
     write_lines(folder / "metrics.jsonl", lines)
     for step in (10, 20, 30):
@@ -154,18 +108,9 @@ def headings(markdown: str) -> list[str]:
 
 def test_the_front_matter_is_the_hubs(run, undrawn):
     _, card = written(run)
-    assert front_matter(card) == {
-        "base_model": "Qwen/Qwen2.5-Math-1.5B",
-        "base_model_relation": "adapter",
-        "datasets": ["openai/gsm8k", "DigitalLearningGmbH/MATH-lighteval"],
-        "library_name": "peft",
-        "pipeline_tag": "text-generation",
-        "tags": ["trl", "grpo", "lora"],
-    }
-    assert (
-        "`gsm8k`: [openai/gsm8k](https://huggingface.co/datasets/openai/gsm8k), licence mit by its"
-        " card" in card
-    )
+    assert front_matter(card) == yaml_text(__file__, "front_matter")
+    link = "[openai/gsm8k](https://huggingface.co/datasets/openai/gsm8k)"
+    assert f"`gsm8k`: {link}, licence mit by its card" in card
     assert "The licence of the base applies." in card
 
 
@@ -181,56 +126,36 @@ def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run, undrawn)
     assert "/home/ann" not in card + report
 
 
-def test_the_report_says_what_happened(run):
+def test_the_report_says_what_happened(run, snapshot):
     report, card = written(run)
-    assert headings(report) == [
+    assert headings(report)[:4] == [
         "lora/grpo",
         "How good is it?",
         "What happened?",
         "How did it learn?",
-        *(f"A group of step {step}" for step in (10, 20, 30)),
     ]
-    assert (
-        "- recipe: LoRA (r `32`), SFT warm start of `200` steps, GRPO (max_steps `40`,"
-        " num_generations `2`" in report
-    )
+    assert headings(report)[4:] == [f"A group of step {step}" for step in (10, 20, 30)]
     assert "30 steps on `a card` in 80 s: sampling 75.0%, update 25.0%" in report
-    assert "It ended at step 30 of 40." in report and "`grpo: stopped at step 30: flat`" in report
-    assert "It was interrupted, and resumed from `checkpoint-10`." in report
-    assert (
-        "It kept `checkpoint-20`, whose held-out accuracy is 50.0%; at the last evaluation it was"
-        " 50.0%." in report
-    )
-    assert (
-        "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage"
-        " -0.7\n\n```\n<answer>4</answer> 0" in report
-    )
-    assert "\n2. `correct_answer` 1, `short` none, 5 tokens, truncated, advantage +0.7\n" in report
     assert "2 + 1?" not in report  # another group
-    assert "It was not evaluated." in report
     assert "It was not evaluated: nothing is known of its accuracy." in card
+    snapshot(textwrap.indent(report, "    "))  # its headings would be those of the record
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run):
+def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run, undrawn):
+    def logged(**values: float) -> str:
+        write_lines(run / "metrics.jsonl", [{"step": i} | values for i in range(1, 30)])
+        return written(run)[0]
+
     assert "look at" not in written(run)[0]
-    write_lines(
-        run / "metrics.jsonl",
-        [{"step": i, "reward": 1.0, "groups_without_signal": 0.9} for i in range(1, 30)],
-    )
-    report, _ = written(run)
+    report = logged(reward=1.0, groups_without_signal=0.9)
     assert "## What is there to look at?\n\n- `step 8: " in report and "90%" in report
     # A setting is quoted as text.
-    (run / "recipe.yaml").write_text(
-        json.dumps({"grpo": {"max_completion_length": "5 ![x](http://x) <b>\x1b"}})
-    )
-    write_lines(
-        run / "metrics.jsonl", [{"step": i, "completions/clipped_ratio": 0.9} for i in range(1, 30)]
-    )
-    report, _ = written(run)
+    settings = {"grpo": {"max_completion_length": "5 ![x](http://x) <b>\x1b"}}
+    write_json(run / "recipe.yaml", settings)
+    report = logged(**{"completions/clipped_ratio": 0.9})
     assert "grpo.max_completion_length (now 5 ![x](http://x) <b>\\x1b)" in report
-    found = kinds(report)
-    assert found["image"] == 1 and not found.keys() & {"html_inline", "html_block"}  # the curves
+    assert not kinds(report).keys() & {"image", "html_inline", "html_block"}
 
 
 def test_both_show_the_result_of_these_weights_alone(run, undrawn):
@@ -262,20 +187,15 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     with pytest.raises(RecipeError, match="holds no finished run"):
         run_pages.write(run)
     (run / "kept").rename(run / "summary.json")
-    holder = (
-        "import sys; from pathlib import Path; from training.writing import lock;"
-        " lock(Path(sys.argv[1]))\n"
-    )
-    holder += "print('locked', flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", holder, str(run)]
-    with start_command(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout.readline() == "locked\n"
-        with pytest.raises(RecipeError, match=f"in use by process {other.pid}"):
+    program = "import sys; from pathlib import Path; from training.writing import lock\n"
+    program += "lock(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    with start_command([sys.executable, "-c", program, str(run)], **pipes) as holder:
+        assert holder.stdout.readline() == "locked\n"
+        with pytest.raises(RecipeError, match=f"in use by process {holder.pid}"):
             run_pages.write(run)
-        other.stdin.close()
-    assert sorted(each for each in run.rglob("*") if each.name != ".lock") == before
+        holder.stdin.close()
+    assert sorted({*run.rglob("*")} - {run / ".lock"}) == before
 
 
 def test_a_text_cannot_break_out(run):
@@ -290,19 +210,15 @@ def test_a_text_cannot_break_out(run):
         "sft": {"max_steps": HOSTILE},
         "adapter": {"r": HOSTILE},
     }
-    (run / "recipe.yaml").write_text(json.dumps(recipe))  # which is YAML
-    (run / "versions.json").write_text(json.dumps({"hardware": [HOSTILE], HOSTILE: HOSTILE}))
-    summary = SUMMARY | dict.fromkeys(
-        ("best_checkpoint", "resumed_from", "stopped"), HOSTILE + "\ud800"
-    )
-    (run / "summary.json").write_text(json.dumps(summary))
+    write_json(run / "recipe.yaml", recipe)  # which is YAML
+    write_json(run / "versions.json", {"hardware": [HOSTILE], HOSTILE: HOSTILE})
+    names = ("best_checkpoint", "resumed_from", "stopped")
+    write_json(run / "summary.json", SUMMARY | dict.fromkeys(names, HOSTILE + "\ud800"))
     frame = groups(HOSTILE).rename(columns={"correct_answer": HOSTILE})
     frame["prompt"] = [[{"role": "user", "content": HOSTILE}]] * 4
     frame.to_parquet(run / "completions/completions_00010.parquet")
-    write_lines(
-        run / "metrics.jsonl",
-        [{"step": 1, f"rewards/{HOSTILE}\ud800$\\frac$/mean": 1.0, "reward": 1.0}],
-    )
+    reward = f"rewards/{HOSTILE}\ud800$\\frac$/mean"
+    write_lines(run / "metrics.jsonl", [{"step": 1, reward: 1.0, "reward": 1.0}])
     report, card = written(run)
     assert "# owned" in report and "# owned" in card  # there, as text
     assert not any("owned" in each for each in headings(report) + headings(card))
@@ -343,10 +259,8 @@ def test_the_report_names_no_folder_of_the_users(run, undrawn):
 
 
 def test_long_texts_are_cut(run, undrawn):
-    for number in (10, 20, 30):
-        groups("word " * 10_000 + "line\n" * 1000).to_parquet(
-            run / f"completions/completions_{number:05}.parquet"
-        )
+    for file in (run / "completions").iterdir():
+        groups("word " * 10_000 + "line\n" * 1000).to_parquet(file)
     report, _ = written(run)
     assert len(report) < 12_000 and report.count("\n") < 300 and " … " in report
 

@@ -15,9 +15,8 @@ from machine import hardware
 from machine.launch import TRACKERS, find_spec, launch, missing, require
 from schema.recipe import load_recipe
 from stages import check, preflight
-from tests import stage_process
-from tests.support import ROOT
-from tests.tables import cases, rows
+from tests.support import ROOT, run_program
+from tests.tables import cases, rows, yaml_text
 from tests.waits import capture
 from training.problem_sets import refused_here
 
@@ -57,10 +56,9 @@ def test_a_tracker_comes_from_the_lock_where_it_is_in_it(monkeypatch):
     for tracker, command in installs.items():
         line = f"grpo.report_to: {tracker} is not installed: {command}"
         assert told("tiny-arithmetic", f"grpo.report_to={tracker}") == [line]
-    part = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][
-        "trackers"
-    ]
-    assert tuple(each.partition("==")[0] for each in part) == TRACKERS
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]["trackers"]
+    assert tuple(package.partition("==")[0] for package in extras) == TRACKERS
 
 
 @pytest.mark.parametrize("given", ["two", "0", "08", "\u0662", "9" * 5000, ""])
@@ -120,11 +118,8 @@ def test_what_triton_compiles_with_is_there_before_anything_trains(bare, monkeyp
 
 def test_only_what_runs_on_triton_needs_a_compiler(bare, monkeypatch):
     assert "apt install build-essential python3." in told("tiny-arithmetic", stages=("sft",))[0]
-    assert (
-        told("tiny-arithmetic", stages=("evaluate",))
-        == told("tiny-arithmetic", accelerate="cpu2")
-        == []
-    )
+    assert told("tiny-arithmetic", stages=("evaluate",)) == []
+    assert told("tiny-arithmetic", accelerate="cpu2") == []
     with_vllm = told("tiny-arithmetic", "evaluate.engine=vllm", stages=("evaluate",))
     assert len(with_vllm) == 2 and "Triton" in with_vllm[1]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
@@ -173,7 +168,7 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     overrides = [f"output_dir={tmp_path}/x", "model.dtype=float32"]
     (tmp_path / "without.py").write_text(WITHOUT_VLLM)
     words = [f"stages.{stage}", "recipes/qwen-math-lora.yaml", *overrides, *options]
-    done = stage_process.run(str(tmp_path / "without.py"), words, ROOT, dict(os.environ))
+    done = run_program(tmp_path / "without.py", *words, check=False)
     assert done.returncode == 2
     assert "make setup EXTRAS=vllm" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -183,18 +178,16 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
 def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_path):
     mine = tmp_path / "mine.csv"
     mine.write_text("problem,answer\n1 + 1?,2\n2 + 2?,4\n3 + 3?,6\n")
-    given = [f"output_dir={tmp_path}/x", f"evaluate.benchmarks=[{mine}]", "data.validation=1"]
-    part = load_recipe(
-        "recipes/tiny-arithmetic.yaml", [*given, f"data.train=[{mine}, some/set]"], check=()
-    )
-    assert refused_here(part, True) == []
-    whole = load_recipe("recipes/tiny-arithmetic.yaml", [*given, f"data.train=[{mine}]"], check=())
-    assert "every problem is also in a benchmark" in str(refused_here(whole, False))
-    alone = load_recipe(
-        "recipes/tiny-arithmetic.yaml", [f"data.train=[{mine}]", "data.validation=1"], check=()
-    )
-    # nothing worked to learn from
-    assert refused_here(alone, False) == [] != refused_here(alone, True)
+
+    def faults(*overrides: str, sft: bool) -> list:
+        words = [f"output_dir={tmp_path}/x", "data.validation=1", *overrides]
+        return refused_here(load_recipe("recipes/tiny-arithmetic.yaml", words, check=()), sft)
+
+    alone, exam = f"data.train=[{mine}]", f"evaluate.benchmarks=[{mine}]"
+    assert faults(f"data.train=[{mine}, some/set]", exam, sft=True) == []
+    assert "every problem is also in a benchmark" in str(faults(alone, exam, sft=False))
+    assert faults(alone, sft=False) == []
+    assert faults(alone, sft=True)  # nothing worked to learn from
 
 
 EARLY = """
@@ -215,39 +208,18 @@ print(sorted(heavy & set(sys.modules)))
 def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
     """In the recipe, or in the files that it names. The limit on processor time is what importing
     torch alone would take several times over."""
-    good = [f"{i} + {i}?,{2 * i},hard" for i in range(3)]
-    files = {
-        "odd.csv": "q,a\n1,2\n",
-        "empty.csv": "",
-        "good.csv": "\n".join(["problem,answer,topic", *good]),
-    }
-    files |= {
-        "broken.jsonl": '{"problem": "2?", "answer": "2"}\n{',
-        "odd.parquet": "q",
-        "folder/test.csv": "q,a\n",
-    }
-    files |= {
-        "folder/other.csv": "",
-        "other.jsonl": (
-            '{"problem": "0?", "answer": "1", "topic": 5}\n{"problem": "1?", "answer": "1",'
-            ' "topic": 5}'
-        ),
-    }
-    files |= {"nothing/README.md": "", "mine.py": "def pays(completions, size, **columns): ...\n"}
+    files = yaml_text(__file__, "files")
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     recipe = str(ROOT / "recipes/smollm2-arithmetic.yaml")
     mistakes = rows(__file__, "a_mistake_is_told_before_a_library_is_imported")
-    given = [
-        {"recipe": recipe, "overrides": re.split(r" (?=[\w.]+=)", each["overrides"])}
-        for each in mistakes
-    ]
-    environment = os.environ | {
-        "HOME": str(tmp_path),
-        "TRUST_FILES": str(tmp_path / "mine.py"),
-        "PYTHONPATH": str(ROOT),
-    }
+    given = []
+    for mistake in mistakes:
+        overrides = re.split(r" (?=[\w.]+=)", mistake["overrides"])
+        given.append({"recipe": recipe, "overrides": overrides})
+    trust = {"TRUST_FILES": str(tmp_path / "mine.py"), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | trust | {"HOME": str(tmp_path)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-c", EARLY, json.dumps(given)]
     done = capture(program, cwd=tmp_path, env=environment, check=True)
@@ -262,12 +234,6 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
 
 def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():
     """Python's own handler comes back where the interrupt is told in a line."""
-    program = (
-        "import signal, sys\nsys.argv[0] = '-m'\nimport stages\n"
-        "assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler\n"
-        "from stages.cli import mistakes_reported\n"
-        "with mistakes_reported():\n    signal.raise_signal(signal.SIGINT)\n"
-    )
-    done = capture([sys.executable, "-c", program])
+    done = capture([sys.executable, "-c", yaml_text(__file__, "interrupted")])
     assert done.returncode == 130
     assert done.stderr.strip() == "stopped; the same command resumes where it can"

@@ -49,33 +49,36 @@ def run(base, tmp_path_factory) -> Path:
 def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
     head, *completions = read_lines(run / "own_solutions/completions.jsonl")
     assert head["example"] is None and head["temperature"] == 1.0 and head["model"] == str(base)
-    kept = read_lines(run / "own_solutions/kept.jsonl")
+    rows = read_lines(run / "own_solutions/kept.jsonl")
     figures = json.loads((run / "sft/summary.json").read_text())["own_solutions"]
-    whole = [(each["problem"], each["response"]) for each in completions if not each["truncated"]]
-    for each in kept:
-        response = f"<think>{each['reasoning']}</think>\n<answer>{each['answer']}</answer>"
-        assert judge(response, each["solution"], reading=STRICT).right
-        thought = each["reasoning"].splitlines()
-        assert any(
-            of == each["problem"] and all(line in said for line in thought) for of, said in whole
-        )
+    for row in rows:
+        response = f"<think>{row['reasoning']}</think>\n<answer>{row['answer']}</answer>"
+        assert judge(response, row["solution"], reading=STRICT).right
+        lines = row["reasoning"].splitlines()
+        sources = [each for each in completions if each["problem"] == row["problem"]]
+        texts = [each["response"] for each in sources if not each["truncated"]]
+        assert any(all(line in text for line in lines) for text in texts)
     right = [each for each in completions if each["right"] and not each["truncated"]]
     assert 8 <= len(right) < 96  # or this shows nothing
-    assert len(completions) == 96 == figures["completions"] and figures["problems"] == 24
-    assert figures["accepted"] == len(right)
-    assert figures["solved"] == len({each["id"] for each in right})
-    per_problem = Counter(each["problem"] for each in kept)
-    assert len(per_problem) == figures["solved"] and set(per_problem.values()) <= {1, 2}
-    assert figures["kept"] == len(kept) == len({json.dumps(each) for each in kept})
+    per_problem = Counter(row["problem"] for row in rows)
+    assert set(per_problem.values()) <= {1, 2}
+    assert len(rows) == len({json.dumps(row) for row in rows})
+    counts = {"completions": len(completions), "problems": 24, "accepted": len(right)}
+    counts |= {"solved": len({each["id"] for each in right}), "kept": len(rows)}
+    assert counts["completions"] == 96 and counts["solved"] == len(per_problem)
+    assert counts.items() <= figures.items()
     assert not same_weights(run / "sft", base)
 
 
 def test_asked_again_it_samples_nothing(run, base):
-    before = {each.name: each.read_bytes() for each in (run / "own_solutions").iterdir()}
+    def contents() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in (run / "own_solutions").iterdir()}
+
+    before = contents()
     for stage, options in (("own_solutions", ["--if-needed"]), PREFLIGHT):
         said = run_stage(stage, *tiny(run, base), *options).stdout
         assert said == f"own solutions: the warm start is finished already, in {run}/sft\n"
-    assert before == {each.name: each.read_bytes() for each in (run / "own_solutions").iterdir()}
+    assert before == contents()
 
 
 def test_a_warm_start_waits_until_all_are_sampled(run, base, tmp_path):
@@ -98,59 +101,43 @@ def test_completions_of_something_else_are_not_mistaken_for_them(run, base, tmp_
 def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
     """Its weights are those of the base of the other tests, so its solutions are the same; the base
     here is random."""
-    short = [
-        RECIPE,
-        f"output_dir={tmp_path}",
-        *SHORT,
-        "sft.max_steps=8",
-        "sft.per_device_train_batch_size=8",
-    ]
-    given = [*short, OWN, f"data.own_solutions.model={base}"]
+    short = [*SHORT, "sft.max_steps=8", "sft.per_device_train_batch_size=8", OWN]
+    given = [RECIPE, f"output_dir={tmp_path}", *short, f"data.own_solutions.model={base}"]
     line = f"24 problems × 4 completions of {base} at temperature 1"
     assert line in run_stage("own_solutions", *given).stdout
     assert read_lines(tmp_path / "own_solutions/completions.jsonl")[0]["trained"] == str(base)
     actual = (tmp_path / "own_solutions/kept.jsonl").read_bytes()
     assert actual == (run / "own_solutions/kept.jsonl").read_bytes()
     run_stage("sft", *given)
-    ours, of_the_trained = (
-        json.loads((each / "sft/summary.json").read_text()) for each in (tmp_path, run)
-    )
-    first, of_the_base = (
-        read_lines(each / "sft/metrics.jsonl")[0]["loss"] for each in (tmp_path, run)
-    )
-    assert first > 2 * of_the_base  # it did not begin with the model that was sampled
-    assert ours["own_solutions"]["kept"] == of_the_trained["own_solutions"]["kept"]
+    losses, rows = [], []
+    for folder in (tmp_path, run):
+        losses.append(read_lines(folder / "sft/metrics.jsonl")[0]["loss"])
+        summary = json.loads((folder / "sft/summary.json").read_text())
+        rows.append(summary["own_solutions"]["kept"])
+    assert losses[0] > 2 * losses[1]  # it did not begin with the model that was sampled
+    assert rows[0] == rows[1]
+
+
+def few(folder: Path) -> list[str]:
+    """The recipe's own base model is random: nothing that it says is right."""
+    own = "data.own_solutions={problems: 8, samples: 2}"
+    return [RECIPE, f"output_dir={folder}", *SHORT, own]
 
 
 def test_where_they_are_needed_the_check_before_a_chain_goes_on_to_sample_them(tmp_path):
     """With the words of the command line, and the stage's exit code."""
-    given = [
-        RECIPE,
-        f"output_dir={tmp_path}",
-        *SHORT,
-        "data.own_solutions={problems: 8, samples: 2}",
-    ]
+    stage, options = PREFLIGHT
     line = "of 16 completions of 8 problems 0 are accepted"
-    assert line in refused(PREFLIGHT[0], *given, *PREFLIGHT[1])
+    assert line in refused(stage, *few(tmp_path), *options)
     expected = "unrecognized arguments: --rows"
-    assert expected in refused(PREFLIGHT[0], *given, *PREFLIGHT[1], "--rows")
+    assert expected in refused(stage, *few(tmp_path), *options, "--rows")
 
 
 def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
-    """The recipe's own base model is random: nothing that it says is right."""
-    given = [
-        RECIPE,
-        f"output_dir={tmp_path}",
-        *SHORT,
-        "data.own_solutions={problems: 8, samples: 2}",
-    ]
-    told = (
-        "data.own_solutions: of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0"
-        " kept: fewer than "
-    )
+    accepted = "of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0 kept"
+    advice = "fewer than a step of the warm start takes (32). Raise its `samples`"
     for stage in ("own_solutions", "sft"):
-        line = f"{told}a step of the warm start takes (32). Raise its `samples`"
-        assert line in refused(stage, *given)
+        assert f"data.own_solutions: {accepted}: {advice}" in refused(stage, *few(tmp_path))
     assert not (tmp_path / "sft").exists()
 
 
@@ -165,5 +152,5 @@ def test_a_recipe_without_them_is_left_alone_or_told(tmp_path):
 
 def test_a_check_says_what_will_be_sampled(tmp_path):
     given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions.problems=24"]
-    said = run_stage("check", *given).stdout
+    said = run_stage("check", *given, AUDIT="off").stdout
     assert "of the base model at temperature 1: at most 4,608 tokens" in said and "\nready" in said

@@ -1,14 +1,12 @@
 """How the tests start a stage: from a process that has imported the libraries, but where torch has
 a GPU, anew."""
 
-import os
 import sys
 
 import pytest
 import torch
 
-from tests import stage_process
-from tests.support import ROOT
+from tests.support import run_program
 from tests.waits import capture
 
 IMPORTS = """
@@ -36,6 +34,5 @@ def test_with_a_gpu_a_stage_has_a_python_of_its_own(name, tmp_path, monkeypatch)
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     module = str(program) if name.endswith(".py") else name
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = stage_process.run(module, ["a", "b"], ROOT, environment)
+    done = run_program(module, "a", "b", check=False, PYTHONPATH=str(tmp_path))
     assert (done.stdout, done.stderr, done.returncode) == ("False ['a', 'b']\n", "", 3)

@@ -11,7 +11,7 @@ from data import imports
 from schema.recipe import load_recipe
 from stages import frame
 from stages.trust import main
-from tests.stages.test_makefile import checkout, stages_told  # noqa: F401
+from tests.stages.test_makefile import checkout, stages_run  # noqa: F401
 from tests.support import ROOT
 from tests.tables import cases
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_trusted_is_one_message(root, given, message):
     assert not (root / ".trusted").exists()
 
 
-def test_the_command_that_a_refusal_prints_trusts_those_files(root, stages_told):  # noqa: F811
+def test_the_command_that_a_refusal_prints_trusts_those_files(root, stages_run):  # noqa: F811
     """Through the shell and make, whatever the names hold."""
     folder = root / "$(touch x) $$(shell touch x) 'y' \"z\""
     (root / "a folder").rename(folder)
@@ -85,7 +85,8 @@ def test_the_command_that_a_refusal_prints_trusts_those_files(root, stages_told)
     (root / "pack").symlink_to(folder)
     with pytest.raises(ImportError) as refused:
         imports.named_function("pack.x.f", "completions")
-    [[_, *files]] = stages_told(str(refused.value).partition("read what is there: ")[2])
+    command = str(refused.value).partition("read what is there: make ")[2]
+    [[_, *files]] = stages_run(command)
     main(files)
     assert imports.named_function("pack.x.f", "completions")
     assert not (root / "x").exists()

@@ -5,9 +5,7 @@ import json
 import shlex
 import signal
 import sys
-import threading
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from schema.recipe import load_recipe
 from stages import vllm_server as stage
 from tests import vllm_stand_in
 from tests.stage_process import Started, free_port
-from tests.support import run_program, run_stage
+from tests.support import WITH_VLLM, run_program, run_stage, serving
 from training import vllm_server
 from training.model import base_model
 
@@ -67,27 +65,17 @@ def listening(answer: dict):
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
 
-        def log_message(self, *_):
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(Answer) as server:
         yield server.server_port
-        server.shutdown()
 
 
-@pytest.mark.parametrize(
-    "answer, said",
-    [
-        ({"data": [{"id": "another/model"}]}, "serves another/model, and the recipe trains"),
-        ({}, r"no vLLM server answers at .* within 1 s"),
-    ],
-)
-def test_a_trainer_refuses_another_server(answer, said):
+@pytest.mark.parametrize("answer", [{"data": [{"id": "another/model"}]}, {}], ids=["model", "none"])
+def test_a_trainer_refuses_another_server(answer, snapshot):
     with listening(answer) as port:
         keys = [f"grpo.vllm_server_port={port}", "grpo.vllm_server_timeout=1"]
-        with pytest.raises(RecipeError, match=said):
+        with pytest.raises(RecipeError) as error:
             vllm_server.require_server(load_recipe(RECIPE, [*SERVER, *keys]))
+    snapshot(str(error.value).replace(str(port), "<port>"))
 
 
 def test_every_process_takes_part_where_the_model_is_built(monkeypatch):
@@ -107,15 +95,9 @@ def test_trl_takes_the_command():
     assert words[:2] == ["trl", "vllm-serve"]
     parser = vllm_serve.make_parser(prog="trl vllm-serve")
     arguments, for_vllm = parser.parse_args_and_config(words[2:], return_remaining_strings=True)
-    expected = vllm_serve.ScriptArguments(
-        model="folder",
-        host="127.0.0.1",
-        port=8000,
-        dtype="float32",
-        tensor_parallel_size=2,
-        max_model_len=512,
-    )
-    assert arguments == expected
+    expected = {"model": "folder", "host": "127.0.0.1", "port": 8000, "dtype": "float32"}
+    expected |= {"tensor_parallel_size": 2, "max_model_len": 512}
+    assert arguments == vllm_serve.ScriptArguments(**expected)
     name = f"--served-model-name={base_model(recipe)}"
     assert for_vllm == ["--seed=7", "--generation-config=vllm", name]
 
@@ -125,25 +107,19 @@ def test_a_share_of_the_memory_is_the_recipe_s():
     assert "--gpu-memory-utilization=0.5" in vllm_server.command(recipe, Path("folder"))
 
 
-@pytest.mark.parametrize(
-    "there, wanted, chosen",
-    [
-        (0, 1, {}),
-        (2, 1, {"CUDA_VISIBLE_DEVICES": "1"}),
-        (8, 2, {"CUDA_VISIBLE_DEVICES": "6,7"}),
-        (2, 2, None),
-    ],
-)
-def test_the_last_gpus_are_the_server_s(there, wanted, chosen, monkeypatch):
+GPUS = [(0, 1, ""), (2, 1, "1"), (8, 2, "6,7"), (2, 2, None)]
+
+
+@pytest.mark.parametrize("gpus, wanted, chosen", GPUS)
+def test_the_last_gpus_are_the_server_s(gpus, wanted, chosen, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(stage, "nvidia_gpus", lambda: list(range(there)))
+    monkeypatch.setattr(stage, "nvidia_gpus", lambda: list(range(gpus)))
     recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_tensor_parallel_size={wanted}"])
     if chosen is None:
         with pytest.raises(RecipeError, match="the trainer needs one"):
             stage.server_gpus(recipe)
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-        chosen = {}
-    assert stage.server_gpus(recipe) == chosen
+    assert stage.server_gpus(recipe) == ({"CUDA_VISIBLE_DEVICES": chosen} if chosen else {})
 
 
 def test_a_model_that_is_refused_elsewhere_is_not_served(tmp_path, monkeypatch):
@@ -178,9 +154,9 @@ cli.run("grpo", grpo.main)
 def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
     keys = shlex.split("""
         sft=null grpo.num_iterations=1 grpo.max_steps=3 grpo.save_steps=2
+        grpo.per_device_train_batch_size=16
     """)
-    keys += [f"output_dir={tmp_path}"]
-    keys.append("grpo.per_device_train_batch_size=16")
+    keys.append(f"output_dir={tmp_path}")
     (tmp_path / "dies.py").write_text(DIES)
     done = run_program(tmp_path / "dies.py", RECIPE, *keys, check=False)
     assert done.returncode == 75, done.stderr
@@ -190,12 +166,6 @@ def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
     assert (tmp_path / "grpo/summary.json").is_file()
 
 
-@pytest.mark.skipif(
-    find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"
-)
-@pytest.mark.gpu
-@pytest.mark.vllm
-@pytest.mark.slow
 def test_vllm_answers_trl_s_client(tmp_path):
     from trl.generation.vllm_client import VLLMClient
 
@@ -215,3 +185,7 @@ def test_vllm_answers_trl_s_client(tmp_path):
     assert len(answer["completion_ids"]) == 4
     assert all(logprob[0] < 0 for row in answer["logprobs"] for logprob in row)
     assert information["weight_transfer_config"]["backend"] == "nccl"
+
+
+for mark in WITH_VLLM:
+    test_vllm_answers_trl_s_client = mark(test_vllm_answers_trl_s_client)
