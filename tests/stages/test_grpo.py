@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
-from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from data.problems import weighted
@@ -27,6 +25,8 @@ from tests.support import (
     run_program,
     run_stage,
     same_weights,
+    weights,
+    write_lines,
 )
 from tests.waits import capture
 from training.model import load_tokenizer
@@ -45,30 +45,29 @@ def test_a_stage_says_how_it_went_and_what_is_next(chain):
     )
     assert "next: make grpo" in sft and "next: make evaluate" in grpo
     assert "│" not in grpo  # trl would print its completions as a table
-    assert re.search(
-        r"grpo: trained for \d+ s: sampling [1-9][\d.]*%, rewards [\d.]+%, update [1-9][\d.]*%, ",
-        grpo,
-    )
+    parts = r"sampling [1-9][\d.]*%, rewards [\d.]+%, update [1-9][\d.]*%, "
+    assert re.search(rf"grpo: trained for \d+ s: {parts}", grpo)
     assert "| grpo |" in evaluation
-    closing = evaluation.splitlines()[-4:]
-    assert re.fullmatch(
-        r"held-out: base [\d.]+% → sft [\d.]+% → grpo [\d.]+% → dpo [\d.]+%", closing[0]
-    )
+    gains, difference, *_, last = evaluation.splitlines()[-4:]
+    shares = " → ".join(rf"{stage} [\d.]+%" for stage in ("base", "sft", "grpo", "dpo"))
+    assert re.fullmatch(f"held-out: {shares}", gains)
     # as the report has it
-    assert closing[1].startswith("grpo → dpo: ") and f"- {closing[1]}" in evaluation
-    assert all("next: make view RUN=" in each for each in (grpo, closing[3]))
+    assert difference.startswith("grpo → dpo: ") and f"- {difference}" in evaluation
+    assert "next: make view RUN=" in grpo and "next: make view RUN=" in last
 
 
 def test_a_run_leaves_a_folder_a_person_can_read(chain):
     files = {"recipe.yaml", "versions.json", "metrics.jsonl", "summary.json", "model.safetensors"}
     for stage in ("sft", "grpo"):
         assert files <= {file.name for file in (chain / stage).iterdir()}
+    assert not same_weights(chain / "sft", ROOT / "outputs/models/tiny-qwen3-seed42")
+    assert not same_weights(chain / "grpo", chain / "sft")
     metrics = read_lines(chain / "grpo/metrics.jsonl")
     assert [line["step"] for line in metrics if "reward" in line] == list(range(1, 9))
     assert "rewards/correct_answer/mean" in metrics[0]
     time = json.loads((chain / "grpo/summary.json").read_text())["time"]
-    assert sum(each["share"] for each in time.values()) == pytest.approx(1, abs=0.001)
-    assert {part for part, each in time.items() if each["seconds"]} == {*PARTS} - {"evaluation"}
+    assert sum(part["share"] for part in time.values()) == pytest.approx(1, abs=0.001)
+    assert {name for name in time if time[name]["seconds"]} == {*PARTS} - {"evaluation"}
     logged = sum(line["seconds/sampling"] for line in metrics)
     assert time["sampling"]["seconds"] == pytest.approx(logged, abs=0.001)
     completions = pd.read_parquet(chain / "grpo/completions/completions_00001.parquet")
@@ -88,14 +87,6 @@ def test_a_run_leaves_a_folder_a_person_can_read(chain):
     assert json.loads((chain / "eval/held-out/summary.json").read_text())["grpo"]["n"] == 16
 
 
-def test_both_stages_change_the_weights(chain):
-    built = load_file(ROOT / "outputs/models/tiny-qwen3-seed42/model.safetensors")
-    sft, grpo = (load_file(chain / stage / "model.safetensors") for stage in ("sft", "grpo"))
-    name = "model.layers.0.mlp.down_proj.weight"
-    assert not torch.equal(built[name], sft[name])
-    assert not torch.equal(sft[name], grpo[name])
-
-
 ASKS = """
 import os, runpy, sys
 os.dup2(os.open("%s", os.O_RDONLY), sys.stdin.fileno())
@@ -104,38 +95,36 @@ runpy.run_module("stages.chat", run_name="__main__", alter_sys=True)
 
 
 def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_path):
-    asked = read_lines(chain / "eval/held-out/grpo.jsonl")[1:4]
-    text = "/gold 5\n" + "".join(
-        f"{each['problem']}\n/gold {each['gold']}\n/gold no\x1b[2Jne\n" for each in asked
-    )
+    lines = read_lines(chain / "eval/held-out/grpo.jsonl")[1:4]
+    text = "/gold 5\n"
+    for line in lines:
+        text += f"{line['problem']}\n/gold {line['gold']}\n/gold no\x1b[2Jne\n"
     text += "/gold\n/help\n/gld 5\n" + "9" * 200_000 + "\n\xff\0\n\nnot asked any more\n"
     (tmp_path / "asked").write_bytes(text.encode("latin-1"))
     (tmp_path / "chat.py").write_text(ASKS % (tmp_path / "asked"))
     said = run_program(tmp_path / "chat.py", chain / "grpo").stdout
-    told = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
-    early, *answers, bare, helped, unknown, too_long, _ = told
-    assert answers[::3] == [each["response"] for each in asked]
-    assert too_long.startswith("too long: at most")
-    words = {True: "right", False: "wrong"}
-    assert answers[1::3] == [
-        f"{words[each['right']]}: {each['reason']} (read: {each['answer']})" for each in asked
-    ]
+    early, *answers, bare, commands, unknown, too_long, _ = (
+        answer.partition("\n")[2].strip() for answer in said.split("\n> ")[1:]
+    )
+    assert answers[::3] == [line["response"] for line in lines]
+    for answer, line in zip(answers[1::3], lines, strict=True):
+        word = "right" if line["right"] else "wrong"
+        assert answer == f"{word}: {line['reason']} (read: {line['answer']})"
+    assert all(answer.startswith("wrong: ") for answer in answers[2::3])
     assert early == f"ask a question first, then {bare}"
     assert bare == "give its right answer: /gold 42"
-    assert all(each.startswith("wrong: ") for each in answers[2::3])
+    assert too_long.startswith("too long: at most")
+    assert unknown == f"there is no /gld:\n{commands}"
+    assert all(f"{command} " in commands for command in ("/gold 42", "/help", "empty line"))
     assert "\n> \\xff\\x00\n" in said
     assert f"make merge RECIPE={chain}/grpo/recipe.yaml ARGS=output_dir={chain}, then" in said
-    assert all(f"{each} " in helped for each in ("/gold 42", "/help", "empty line"))
-    assert unknown == f"there is no /gld:\n{helped}"
 
 
 def test_a_completion_is_explained_token_by_token(chain, tmp_path):
     run = copied(chain, tmp_path, "sft", "grpo")
     said = run_stage("explain", run, "--step", 8, "--row", 9).stdout
-    assert (
-        "sampled by the policy after step 6 or one after it, compared with the policy after step 8"
-        in said
-    )
+    policies = "after step 6 or one after it, compared with the policy after step 8"
+    assert f"sampled by the policy {policies}" in said
     found = tokens(run / "grpo", 8, 9)
     row = pd.read_parquet(run / "grpo/completions/completions_00008.parquet").iloc[9]
     assert len(found["tokens"]) == row["tokens"] and "note:" not in said
@@ -143,12 +132,10 @@ def test_a_completion_is_explained_token_by_token(chain, tmp_path):
     assert "".join(found["tokens"]).startswith(row["completion"][0]["content"])
     assert all(0 < ratio < 2 for ratio in found["ratio"])
     assert any(abs(ratio - 1) > 1e-4 for ratio in found["ratio"])
-    for step, row, told in (
-        ("four", 9, "STEP=four: expected a whole number, as `make view` shows it\n"),
-        (8, 99, "step 8 has no completion 99: it has 0 to"),
-    ):
-        done = run_stage("explain", run, "--step", step, "--row", row, check=False)
-        assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr
+    message = "STEP=four: expected a whole number, as `make view` shows it\n"
+    assert message in refused("explain", run, "--step", "four", "--row", 9)
+    message = "step 8 has no completion 99: it has 0 to"
+    assert message in refused("explain", run, "--step", 8, "--row", 99)
 
 
 def test_a_finished_run_is_left_alone(chain):
@@ -209,30 +196,25 @@ def test_answers_are_compared_again_once_something_has_changed(chain, tmp_path):
 
 def test_a_finished_run_that_ended_early_says_why_again(chain, tmp_path):
     file = copied(chain, tmp_path, "sft", "grpo") / "grpo/summary.json"
-    file.write_text(
-        json.dumps(json.loads(file.read_text()) | {"stopped": "grpo: stopped at step 3: flat"})
-    )
+    early = json.loads(file.read_text()) | {"stopped": "grpo: stopped at step 3: flat"}
+    file.write_text(json.dumps(early))
     said = run_stage("grpo", *tiny(tmp_path)).stdout
     assert said == f"grpo: finished already, in {tmp_path}/grpo\ngrpo: stopped at step 3: flat\n"
 
 
 def test_a_folder_of_another_recipe_is_refused(chain):
     message = refused("grpo", *tiny(chain, "grpo.learning_rate=0.5"))
-    assert "grpo.learning_rate: " in message
-    assert "0.5 here" in message
+    assert "grpo.learning_rate: " in message and "0.5 here" in message
 
 
 def test_a_run_is_not_resumed_with_other_training_problems(chain, tmp_path):
     copied(chain, tmp_path, "sft", "grpo")
     (tmp_path / "grpo/summary.json").unlink()
     exam = tmp_path / "exam.jsonl"
-    problem = pd.read_parquet(chain / "grpo/completions/completions_00001.parquet")["prompt"][0][0][
-        "content"
-    ]
-    exam.write_text(json.dumps({"problem": problem, "answer": 1}) + "\n")
-    done = run_stage("grpo", *tiny(tmp_path, f"evaluate.benchmarks=[{exam}]"), check=False)
-    assert done.returncode == 2
-    assert "began with 74 training problems, which are not these 73" in done.stderr
+    completions = pd.read_parquet(chain / "grpo/completions/completions_00001.parquet")
+    write_lines(exam, [{"problem": completions["prompt"][0][0]["content"], "answer": 1}])
+    message = refused("grpo", *tiny(tmp_path, f"evaluate.benchmarks=[{exam}]"))
+    assert "began with 74 training problems, which are not these 73" in message
 
 
 def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(chain, tmp_path):
@@ -259,11 +241,7 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_pa
     copied(chain, tmp_path, "sft", "grpo")
     (tmp_path / "grpo/summary.json").unlink()
     exam = tmp_path / "my-exam.jsonl"
-    exam.write_text(
-        "".join(
-            json.dumps({"problem": f"What is {i} + 21?", "answer": i + 21}) + "\n" for i in (30, 41)
-        )
-    )
+    write_lines(exam, [{"problem": f"What is {i} + 21?", "answer": i + 21} for i in (30, 41)])
     sampled = "arithmetic: {digits: 1, samples: 2, temperature: 1.5, top_p: 0.9, limit: 3}"
     benchmarks = f"evaluate.benchmarks=[{exam}, arithmetic: {{digits: 1}}, {sampled}]"
     out = run_stage("evaluate", *tiny(tmp_path, benchmarks, "evaluate.limit=5")).stdout
@@ -280,44 +258,30 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
     """Greedy, on the problems and by the verifier of the evaluation: both measure the same
     accuracy."""
     copied(chain, tmp_path, "sft")
-    arguments = tiny(
-        tmp_path, "grpo.eval_steps=2", "evaluate.checkpoint_problems=10", "grpo.learning_rate=3e-3"
-    )
-    arguments.append("grpo.max_steps=4")
+    settings = "grpo.max_steps=4 grpo.eval_steps=2 evaluate.checkpoint_problems=10"
+    arguments = tiny(tmp_path, *settings.split(), "grpo.learning_rate=3e-3")
     done = run_stage("grpo", *arguments)
-    out = done.stdout
     # which transformers says of a greedy answer with settings of sampling
     assert "generation flags" not in done.stderr
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     measured = {line["step"]: line[ACCURACY] for line in lines if ACCURACY in line}
     assert list(measured) == [2, 4]
     assert not any("eval_groups_without_signal" in line for line in lines)
-    answered = {line["step"]: line["eval_right"] for line in lines if ACCURACY in line}
-    assert (
-        json.loads((tmp_path / "grpo/summary.json").read_text())["time"]["evaluation"]["seconds"]
-        > 0
-    )
-    actual = [answered[step].count("1") / 10 for step in measured]
-    assert actual == pytest.approx(list(measured.values()))
-    for file in (
-        tmp_path / "grpo/completions"
-    ).iterdir():  # the last one too has no answers of the evaluation after it
-        assert set(
-            Counter(each[-1]["content"] for each in pd.read_parquet(file)["prompt"]).values()
-        ) == {8}, file.name
+    right = [line["eval_right"].count("1") / 10 for line in lines if ACCURACY in line]
+    assert right == pytest.approx(list(measured.values()))
+    summary = json.loads((tmp_path / "grpo/summary.json").read_text())
+    assert summary["time"]["evaluation"]["seconds"] > 0
+    # the last one too has no answers of the evaluation after it
+    for file in (tmp_path / "grpo/completions").iterdir():
+        prompts = pd.read_parquet(file)["prompt"]
+        assert {*Counter(prompt[-1]["content"] for prompt in prompts).values()} == {8}, file.name
     best = max(measured, key=lambda step: (measured[step], -step))
-    assert f"step 2: held-out accuracy {measured[2]:.1%}" in out
-    assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(
-        f"checkpoint-{best}"
-    )
+    assert f"step 2: held-out accuracy {measured[2]:.1%}" in done.stdout
+    assert summary["best_checkpoint"].endswith(f"checkpoint-{best}")
     assert same_weights(tmp_path / "grpo", tmp_path / f"grpo/checkpoint-{best}")
     assert "(n = 6)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
-    other_problems = run_stage("evaluate", *tiny(tmp_path), "--held-out", check=False)
-    assert (
-        other_problems.returncode == 2
-        and "has answers made with different settings (problems, prompt): move it"
-        in other_problems.stderr
-    )
+    message = refused("evaluate", *tiny(tmp_path), "--held-out")
+    assert "has answers made with different settings (problems, prompt): move it" in message
     shutil.rmtree(tmp_path / "eval")
     run_stage("evaluate", *tiny(tmp_path), "--held-out")
     items = read_lines(tmp_path / "eval/held-out/grpo.jsonl")[1:]
@@ -334,35 +298,35 @@ def test_any_model_is_evaluated_with_the_recipes_prompt(chain, tmp_path):
     assert ours == theirs
 
 
-def test_a_model_that_is_nowhere_is_a_message(chain):
-    done = run_stage(
-        "evaluate", *tiny(chain), "--held-out", "--model", "no/such-model", check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("model no/such-model: ")
-    assert "Traceback" not in done.stderr
+MINE = """
+def short_proofs(completions, limit=10, **columns):
+    return [float(len(completion[0]["content"]) < limit) for completion in completions]
+
+def trls(prompts, completions, answer, **kwargs):
+    return [float(len(prompts[i][-1]["content"]) + len(answer[i])) for i in range(len(prompts))]
+
+def by_level(completions, level, **columns):
+    return [1.0]
+
+def length_share(completion_ids, completions, **columns):
+    return [len(ids) / 64 for ids in completion_ids]
+
+def puzzles(split):
+    return [{"problem": f"{i} + 1?", "answer": i + 1, "reasoning": "count"} for i in range(60)]
+"""
 
 
 def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
-    own_file(
-        "mine.py",
-        "def short_proofs(completions, limit=10, **columns):\n    return"
-        " [float(len(c[0]['content']) < limit) for c in completions]\ndef trls(prompts,"
-        " completions, answer, **kwargs):\n    return [float(len(each) +"
-        " len(prompt[-1]['content'])) for prompt, each in zip(prompts, answer)]\ndef"
-        " puzzles(split):\n    return [{'problem': f'{i} + 1?', 'answer': i + 1, 'reasoning':"
-        " 'count'} for i in range(60)]\n",
-    )
+    own_file("mine.py", MINE)
     file = tmp_path / "odd.csv"
-    file.write_text(
-        "Query,label\n" + "".join(rf"{i} + 1?,\\frac{{1}}{{2004!}}" "\n" for i in range(60, 70))
-    )
+    rows = "".join(rf"{i} + 1?,\\frac{{1}}{{2004!}}" "\n" for i in range(60, 70))
+    file.write_text(f"Query,label\n{rows}")
     overrides = [f"data.train=[mine.puzzles: {{weight: 2}}, {file}: {{limit: 8}}]"]
     overrides += shlex.split("""
-        data.validation=16 rewards.mine.short_proofs='{weight: 0.5, limit: 20}'
-        rewards.mine.trls='{weight: 0.5}'
+        data.validation=16 rewards.mine.short_proofs='{weight: 0.5, limit: 20}' sft.max_steps=1
+        rewards.mine.trls='{weight: 0.5}' grpo.max_steps=1
     """)
-    arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
+    arguments = tiny(tmp_path / "out", *overrides)
     for stage in ("sft", "grpo"):
         done = run_stage(stage, *arguments)
         assert f"data: {file} train: 8 problems (Query → problem, label → answer)" in done.stdout
@@ -375,12 +339,10 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
 
 
 def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path, own_file):
-    own_file("mine.py", "def by_level(completions, level, **columns):\n    return [1.0]\n")
-    arguments = tiny(tmp_path / "out", "sft=null", "rewards={mine.by_level: {}}")
-    done = run_stage("grpo", *arguments, check=False)
-    assert done.returncode == 2
+    own_file("mine.py", MINE)
+    message = refused("grpo", *tiny(tmp_path / "out", "sft=null", "rewards={mine.by_level: {}}"))
     line = "mine.by_level: needs the argument 'level', which no column of the data has"
-    assert line in done.stderr
+    assert line in message
     assert not (tmp_path / "out").exists()
 
 
@@ -390,41 +352,28 @@ def test_two_processes_share_their_groups(tmp_path, own_file):
     normalised together."""
     overrides = shlex.split("""
         grpo.per_device_train_batch_size=12 grpo.num_generations=8 grpo.max_steps=2
-        rewards='{lengths.length_share: {}}'
+        rewards='{mine.length_share: {}}'
     """)
-    own_file(
-        "lengths.py",
-        "def length_share(completion_ids, completions, **columns):\n"
-        "    return [len(ids) / 64 for ids in completion_ids]\n",
-    )
+    own_file("mine.py", MINE)
     arguments = tiny(tmp_path / "out", "sft=null", *overrides)
     run_stage("grpo", *arguments, processes=2)
     completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
     assert len(completions) == 24
     groups = completions.groupby(completions["prompt"].map(str))
-    # Three groups of eight over two processes of twelve: the middle group has four completions on
-    # each.
+    # Three groups of eight over two processes of twelve: the middle one has four on each.
     assert sorted(groups.size()) == [8, 8, 8]
     for _, group in groups:
-        rewards = torch.tensor(group["length_share"].to_numpy(copy=True))
+        rewards, advantages = group["length_share"], group["advantage"].to_numpy()
         expected = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
-        assert torch.allclose(
-            torch.tensor(group["advantage"].to_numpy(copy=True)), expected, atol=1e-4
-        )
+        assert advantages == pytest.approx(expected.to_numpy(), abs=1e-4)
     assert (tmp_path / "out/grpo/summary.json").is_file()
 
 
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("qwen-math-lora", "smollm2-gsm8k")]
+
+
 @pytest.mark.train
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        "qwen-7b-qlora",
-        *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in ("qwen-math-lora", "smollm2-gsm8k")
-        ),
-    ],
-)
+@pytest.mark.parametrize("recipe", ["qwen-7b-qlora", *SLOW])
 def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
     recipe, tiny_qwen2, math_data, tmp_path
 ):
@@ -450,19 +399,18 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
     assert "best_checkpoint" in json.loads((tmp_path / "grpo/summary.json").read_text())
     # beta > 0: the start is the reference, and before the first step the policy too
     assert metrics["kl"] == 0.0
-    stages = ("sft", "grpo") if warm else ("grpo",)
-    first, *rest = adapters = [
-        load_file(tmp_path / stage / "adapter_model.safetensors") for stage in stages
-    ]
-    assert all(each.keys() == first.keys() for each in rest)
+    trained = [weights(tmp_path / stage) for stage in ("sft", "grpo")[not warm :]]
+    first, last = trained[0], trained[-1]
+    assert first.keys() == last.keys()
     # trl would make a quantised model's bfloat16, and a resumed run would go on in float32.
-    assert {tensor.dtype for each in adapters for tensor in each.values()} == {torch.float32}
+    for adapter in trained:
+        assert {weight.dtype.name for weight in adapter.values()} == {"float32"}
     if warm:
-        assert any(tensor.abs().max() > 0 for name, tensor in first.items() if "lora_B" in name)
+        assert any(abs(first[name]).max() > 0 for name in first if "lora_B" in name)
     if recipe == "qwen-math-lora":
         assert "merged model in" in run_stage("merge", path, *overrides).stdout
-        assert load_file(tmp_path / "merged/model.safetensors")
+        assert weights(tmp_path / "merged")
         ours = load_tokenizer(load_recipe(path, overrides))
-        theirs = AutoTokenizer.from_pretrained(tmp_path / "merged")
+        merged = AutoTokenizer.from_pretrained(tmp_path / "merged")
         expected = (ours.chat_template, ours.eos_token)
-        assert (theirs.chat_template, theirs.eos_token) == expected  # docs/evaluation.md
+        assert (merged.chat_template, merged.eos_token) == expected  # docs/evaluation.md
