@@ -1,10 +1,11 @@
 """What a machine can do is told, and what it cannot is not used in silence."""
 
-import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from ruamel.yaml import YAML
 
 from console.faults import RecipeError
 from machine import hardware
@@ -16,56 +17,56 @@ from tests.tables import cases
 from training import memory, run_folder
 from training.run_folder import conflict
 
-WITHOUT_BFLOAT16 = {
-    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"
-}  # oneDNN itself then computes as on such a CPU
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    hardware.has_arithmetic.cache_clear()
-    yield
-    hardware.has_arithmetic.cache_clear()
+# oneDNN itself then computes as on a CPU without bfloat16
+WITHOUT_BFLOAT16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
+CHOICES = ("CUDA_VISIBLE_DEVICES", "ACCELERATE_USE_CPU", "ONEDNN_MAX_CPU_ISA")
 
 
 @pytest.fixture
-def a_gpu(monkeypatch):
-    """A machine with /dev/nvidia0 whose driver torch cannot use: its CUDA is 12.8."""
-    monkeypatch.setattr(hardware, "nvidia_gpus", lambda: ["/dev/nvidia0"])
-    monkeypatch.setattr(hardware, "driver", lambda: "570.86.15")
-    monkeypatch.setattr(hardware, "cuda_of_driver", lambda: 12080)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.delenv("ACCELERATE_USE_CPU", raising=False)
-    return monkeypatch
+def machine(monkeypatch):
+    """Makes a machine of so many GPUs, whose driver has a CUDA, and which torch, built for a CUDA,
+    can use or not; with a CPU of these capabilities."""
+
+    def make(gpus=0, cuda=12080, built_for="13.0", usable=False, capabilities=None, **environment):
+        hardware.has_arithmetic.cache_clear()
+        monkeypatch.setattr(hardware, "nvidia_gpus", lambda: list(range(gpus)))
+        monkeypatch.setattr(hardware, "driver", lambda: "570.86.15")
+        monkeypatch.setattr(hardware, "cuda_of_driver", lambda: cuda)
+        monkeypatch.setattr(torch.version, "cuda", built_for)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: usable)
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities or {})
+        for name in CHOICES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+
+    yield make
+    hardware.has_arithmetic.cache_clear()
 
 
 def recipe(*overrides: str):
     return load_recipe("recipes/smollm2-arithmetic.yaml", overrides, check=())
 
 
-def test_a_gpu_that_torch_cannot_use_stops_the_run(a_gpu):
-    a_gpu.setattr(torch.version, "cuda", "13.0")
+def test_a_gpu_that_torch_cannot_use_stops_the_run(machine):
+    machine(gpus=1)
     message = r"needs driver 580 or newer, and this one is 570.86.15.*cuda-compat-13-0"
     with pytest.raises(RecipeError, match=message):
         to_machine(recipe())
-    a_gpu.setattr(hardware, "cuda_of_driver", lambda: 13000)
-    a_gpu.setenv("CUDA_VISIBLE_DEVICES", "7")
+    machine(gpus=1, cuda=13000, CUDA_VISIBLE_DEVICES="7")
     with pytest.raises(RecipeError, match="CUDA_VISIBLE_DEVICES is 7"):
         hardware.refuse_unusable_gpu()
-    a_gpu.setattr(torch.version, "cuda", None)
+    machine(gpus=1, cuda=13000, built_for=None)
     with pytest.raises(RecipeError, match="is a build for CPUs"):
         hardware.refuse_unusable_gpu()
 
 
-@pytest.mark.parametrize(
-    ("cuda", "said"), [(12080, True), (13000, False), (13040, False), (0, False)]
-)
-def test_an_old_driver_is_told_before_anything_is_downloaded(cuda, said, a_gpu):
+@pytest.mark.parametrize("cuda", [12080, 13000, 13040, 0])
+def test_an_old_driver_is_told_before_anything_is_downloaded(cuda, machine):
     """The driver's own version is the same 570 for all: with cuda-compat it is new enough."""
-    a_gpu.setattr(hardware, "cuda_of_driver", lambda: cuda)
-    assert bool(hardware.old_driver()) is said
-    a_gpu.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    machine(gpus=1, cuda=cuda)
+    assert bool(hardware.old_driver()) == (cuda == 12080)
+    machine(gpus=1, cuda=cuda, CUDA_VISIBLE_DEVICES="-1")
     assert hardware.old_driver() is None
 
 
@@ -73,10 +74,8 @@ def test_the_cuda_of_the_driver_is_its_library_s(monkeypatch):
     def version(pointer):
         pointer._obj.value = 12080
 
-    load = hardware.ctypes.CDLL
-    monkeypatch.setattr(
-        hardware.ctypes, "CDLL", lambda name: SimpleNamespace(cuDriverGetVersion=version)
-    )
+    load, library = hardware.ctypes.CDLL, SimpleNamespace(cuDriverGetVersion=version)
+    monkeypatch.setattr(hardware.ctypes, "CDLL", lambda name: library)
     assert hardware.cuda_of_driver() == 12080
     monkeypatch.setattr(hardware.ctypes, "CDLL", lambda name: load("not-there.so"))
     assert hardware.cuda_of_driver() == 0
@@ -88,47 +87,40 @@ def test_the_driver_is_for_the_cuda_that_is_locked():
 
 @cases(__file__, "a_c_library_without_wheels_is_told_before_anything_is_downloaded")
 def test_a_c_library_without_wheels_is_told_before_anything_is_downloaded(
-    libc, machine, parts, message, monkeypatch
+    libc, processor, parts, message, monkeypatch
 ):
     monkeypatch.setattr(hardware.platform, "libc_ver", lambda: tuple(libc.split(" ")))
-    monkeypatch.setattr(hardware.platform, "machine", lambda: machine)
-    found = hardware.old_glibc(parts)
-    assert found is None if message is None else message in found
+    monkeypatch.setattr(hardware.platform, "machine", lambda: processor)
+    fault = hardware.old_glibc(parts)
+    assert fault is None if message is None else message in fault
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [("CUDA_VISIBLE_DEVICES", "-1"), ("CUDA_VISIBLE_DEVICES", ""), ("ACCELERATE_USE_CPU", "true")],
-)
-def test_who_asks_for_the_cpu_gets_it(asked, a_gpu):
-    a_gpu.setenv(*asked)
+CPU_CHOSEN = [("CUDA_VISIBLE_DEVICES", "-1"), ("CUDA_VISIBLE_DEVICES", "")]
+
+
+@pytest.mark.parametrize("choice", [*CPU_CHOSEN, ("ACCELERATE_USE_CPU", "true")])
+def test_who_asks_for_the_cpu_gets_it(choice, machine):
+    machine(gpus=1, **dict([choice]))
     hardware.refuse_unusable_gpu()
 
 
 def test_the_driver_is_read(tmp_path, monkeypatch):
-    text = (
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC"
-        " version: 12.2\n"
-    )
-    (tmp_path / "version").write_text(text)
-    real = hardware.Path
-    monkeypatch.setattr(
-        hardware, "Path", lambda path: tmp_path / "version" if "nvidia" in path else real(path)
-    )
+    text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
+    (tmp_path / "version").write_text(f"{text}GCC version: 12.2\n")
+    monkeypatch.setattr(hardware, "Path", lambda path: tmp_path / Path(path).name)
     assert hardware.driver() == "570.86.15"
 
 
 @cases(__file__, "the_arithmetic_of_a_cpu")
-def test_the_arithmetic_of_a_cpu(capabilities, dtype, has, monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+def test_the_arithmetic_of_a_cpu(capabilities, dtype, has, machine):
+    machine(capabilities=capabilities)
     assert hardware.has_arithmetic(dtype) is has
 
 
-def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
+def test_a_t4_emulates_bfloat16_and_is_not_asked_to(machine, monkeypatch):
     """torch's `is_bf16_supported` counts emulation by default; should it stop to, this says so."""
     emulates = SimpleNamespace(major=7, minor=5)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    machine(gpus=1, usable=True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: emulates)
     monkeypatch.setattr(torch.cuda, "_check_bf16_tensor_supported", lambda device: True)
@@ -157,25 +149,26 @@ def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
     """A process of a launch asks before it has a GPU of its own, and would open one on the
     first."""
     called, card = [], SimpleNamespace(name="A Card", total_memory=24 * 2**30, major=8)
-    asks = {"is_available": True, "device_count": 2, "current_device": 0}
-    asks |= {"get_device_properties": card, "get_device_name": card.name}
-    for name in [
-        name
-        for name, each in vars(torch.cuda).items()
-        if callable(each) and name != "is_bf16_supported"
-    ]:
-        opens = lambda *_, name=name: called.append(name) or [0, 0]  # noqa: E731
-        monkeypatch.setattr(
-            torch.cuda, name, (lambda *_, name=name: asks[name]) if name in asks else opens
-        )
+    answers = {"is_available": True, "device_count": 2, "current_device": 0}
+    answers |= {"get_device_properties": card, "get_device_name": card.name}
+
+    def stand_in(name: str):
+        def answer(*_):
+            return answers[name] if name in answers else called.append(name) or [0, 0]
+
+        return answer
+
+    for name, function in list(vars(torch.cuda).items()):
+        if callable(function) and name != "is_bf16_supported":
+            monkeypatch.setattr(torch.cuda, name, stand_in(name))
     monkeypatch.setenv("LOCAL_RANK", "1")
     line, here = device_line(to_machine(recipe()), "bfloat16"), memory.this_card()
     assert called == []
     assert line.startswith("A Card, 24 GiB; bfloat16; ") and here == 24
 
 
-def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+def test_a_quantised_model_computes_in_the_same_dtype(machine):
+    machine()
     fitted = to_machine(load_recipe("recipes/qwen-7b-qlora.yaml", check=()))
     assert fitted.model.dtype == fitted.quantization["bnb_4bit_compute_dtype"] == "float32"
 
@@ -183,8 +176,7 @@ def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):
 def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     """And its folder, and the answers of its evaluation, know it."""
     arguments = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "model.dtype=bfloat16"]
-    arguments += ["sft.max_steps=2"]
-    arguments += ["data.validation=8"]
+    arguments += ["sft.max_steps=2", "data.validation=8"]
     out = run_stage("sft", *arguments, **WITHOUT_BFLOAT16).stdout
     assert out.startswith("sft: CPU (")
     assert "; float32 (this machine has no arithmetic for the recipe's" in out
@@ -195,24 +187,24 @@ def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     assert head["dtype"] == "float32"
 
 
-def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    asked = recipe(f"output_dir={tmp_path}")
+def test_a_run_is_not_resumed_in_another_dtype(tmp_path, machine):
+    machine(capabilities={"avx512_bf16": True})
+    half, single = (
+        recipe(f"output_dir={tmp_path}", *words) for words in ([], ["model.dtype=float32"])
+    )
     (tmp_path / "sft/checkpoint-1").mkdir(parents=True)
-    from ruamel.yaml import YAML
 
-    begun = dataclasses.replace(asked, model=dataclasses.replace(asked.model, dtype="float32"))
-    keys = ("seed", "model", "adapter", "data", "prompt", "sft")
-    YAML().dump({key: begun.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
-    told = conflict(asked, "sft")
-    assert "  model.dtype: float32 there, bfloat16 here" in told.message
-    assert conflict(recipe(f"output_dir={tmp_path}", "model.dtype=float32"), "sft") is None
-    YAML().dump({key: asked.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
-    assert conflict(asked, "sft") is None
-    hardware.has_arithmetic.cache_clear()
-    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    told = conflict(asked, "sft")
-    assert "  model.dtype: bfloat16 there, float32 here" in told.message
+    def begun(by):
+        keys = ("seed", "model", "adapter", "data", "prompt", "sft")
+        YAML().dump({key: by.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
+
+    begun(single)
+    assert "  model.dtype: float32 there, bfloat16 here" in conflict(half, "sft").message
+    assert conflict(single, "sft") is None
+    begun(half)
+    assert conflict(half, "sft") is None
+    machine()
+    assert "  model.dtype: bfloat16 there, float32 here" in conflict(half, "sft").message
 
 
 def test_the_first_line_names_what_runs(monkeypatch):
@@ -221,8 +213,8 @@ def test_the_first_line_names_what_runs(monkeypatch):
     assert line.startswith("CPU (") and line.endswith("; float32; attention sdpa; 2 processes")
 
 
-def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(machine, monkeypatch):
+    machine()
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     monkeypatch.setattr(hardware, "cpu_name", lambda: "A Chip")
@@ -234,11 +226,8 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch):
 
 @cases(__file__, "processes_that_the_machines_cannot_have_are_refused")
 def test_processes_that_the_machines_cannot_have_are_refused(
-    gpus, visible, launched, message, monkeypatch
+    gpus, visible, launched, message, machine
 ):
-    monkeypatch.setattr(hardware, "nvidia_gpus", lambda: list(range(gpus)))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    found = hardware.wrong_count(launched)
-    assert found is None if message is None else message in found
+    machine(gpus=gpus, **({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}))
+    fault = hardware.wrong_count(launched)
+    assert fault is None if message is None else message in fault
