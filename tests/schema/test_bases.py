@@ -11,26 +11,10 @@ from schema.configs import without_place
 from schema.recipe import load_recipe
 from schema.values import remote_trackers
 from tests.support import read_recipe, run_stage
-from tests.tables import cases, rows
+from tests.tables import cases, rows, yaml_text
 from training.run_folder import as_yaml
 
-BASE = """\
-seed: 7
-output_dir: outputs/of-the-base
-model: {build: tiny-qwen3}
-data:
-  train: [arithmetic: {digits: 1}]
-  validation: 600
-rewards:
-  correct_answer: {weight: 1.0, strict: true}
-  format_tags: {weight: 0.25}
-sft: {max_steps: 3, max_length: 64}
-grpo:
-  max_steps: 2
-  num_generations: 8
-  lr_scheduler_type: cosine_with_min_lr
-  lr_scheduler_kwargs: {min_lr_rate: 0.1}
-"""
+BASE = yaml_text(__file__, "base")
 
 
 def load(folder: Path, text: str, *overrides: str, base: str = BASE):
@@ -57,19 +41,12 @@ def test_the_last_of_several_bases_is_read_first(tmp_path):
         tmp_path, "base: base.yaml\ngrpo: {beta: 0.2}\n", "grpo.epsilon=0.1", base=middle
     )
     assert faults == [] and recipe.sft is None
-    expected = [3, 0.2, 0.1, 8]
-    actual = [recipe.grpo[key] for key in ("max_steps", "beta", "epsilon", "num_generations")]
-    assert actual == expected
-    lines = [
-        recipe.place("grpo", key) for key in ("max_steps", "beta", "epsilon", "num_generations")
-    ]
-    files = [
-        ("base.yaml", 3),
-        ("mine.yaml", 2),
-        ("override grpo.epsilon=0.1", 0),
-        ("below.yaml", 13),
-    ]
-    assert [(Path(each.source).name, each.line) for each in lines] == files
+    places = {"max_steps": (3, "base.yaml", 3), "beta": (0.2, "mine.yaml", 2)}
+    places["epsilon"] = (0.1, "override grpo.epsilon=0.1", 0)
+    places["num_generations"] = (8, "below.yaml", 13)
+    for key, expected in places.items():
+        place = recipe.place("grpo", key)
+        assert (recipe.grpo[key], Path(place.source).name, place.line) == expected
 
 
 @pytest.mark.parametrize("row", rows(__file__, "wrong_recipe_or_base"), ids=itemgetter("case"))
@@ -118,12 +95,8 @@ def test_a_link_inside_the_folder_is_a_file_of_it(tmp_path):
 
 @cases(__file__, "the_command_line_is_above_both")
 def test_the_command_line_is_above_both(override, wrong, tmp_path):
-    _, faults = load(
-        tmp_path,
-        "base: base.yaml\n",
-        override,
-        base=BASE + "  report_to: wandb\n" * ("wandb" in override),
-    )
+    base = BASE + "  report_to: wandb\n" * ("wandb" in override)
+    _, faults = load(tmp_path, "base: base.yaml\n", override, base=base)
     assert [str(each) for each in faults] == ([wrong] if wrong else [])
 
 
@@ -142,13 +115,9 @@ def test_a_file_that_is_trusted_may_name_a_tracker(
 def test_faults_come_in_the_order_of_the_files(tmp_path):
     base = BASE.replace("max_steps: 2", "max_stepz: 2").replace("seed: 7", "seed: -7")
     _, faults = load(tmp_path, "base: base.yaml\ngrpo: {beta: high}\n", "grpo.epsilon=2", base=base)
-    places = [(Path(each.place.source).name, each.place.line) for each in faults]
-    assert places == [
-        ("override grpo.epsilon=2", 0),
-        ("mine.yaml", 2),
-        ("base.yaml", 1),
-        ("base.yaml", 12),
-    ]
+    places = [(Path(fault.place.source).name, fault.place.line) for fault in faults]
+    expected = [("override grpo.epsilon=2", 0), ("mine.yaml", 2), ("base.yaml", 1)]
+    assert places == [*expected, ("base.yaml", 12)]
 
 
 def test_a_saved_recipe_stands_alone(tmp_path):
@@ -163,7 +132,7 @@ def test_a_saved_recipe_stands_alone(tmp_path):
 def test_check_shows_the_whole_recipe(tmp_path):
     load(tmp_path, "base: base.yaml\ngrpo: {beta: 0.5}\n")
     words = [tmp_path / "mine.yaml", "--show", "grpo.max_completion_length=8", "data.validation=4"]
-    shown = run_stage("check", *words).stdout
+    shown = run_stage("check", *words, AUDIT="off").stdout
     assert "  beta: 0.5\n" in shown
     assert "  num_generations: 8\n" in shown
     assert "output_dir: outputs/mine\n" in shown

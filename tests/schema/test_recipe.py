@@ -4,6 +4,7 @@ weight is loaded."""
 import itertools
 import re
 import time
+from dataclasses import fields
 from operator import itemgetter
 from pathlib import Path
 
@@ -13,25 +14,16 @@ from console.faults import RecipeError
 from console.terminal import make_command
 from schema import training_rules
 from schema.advice import warnings_of
-from schema.configs import generation, setting, size_of_run
+from schema.configs import generation, section_class, setting, size_of_run
 from schema.recipe import load_recipe
 from schema.text import value_of
 from tests.support import SHIPPED, read_recipe, run_stage
-from tests.tables import cases, rows
+from tests.tables import cases, rows, yaml_text
 
 RECIPES = [Path(path) for path in SHIPPED]
 assert len(RECIPES) >= 6
 
-GOOD = """\
-model: {build: tiny-qwen3}
-data:
-  train: [arithmetic]
-rewards:
-  correct_answer: {weight: 1.0}
-grpo:
-  max_steps: 2
-  num_generations: 8
-"""
+GOOD = yaml_text(__file__, "good")
 
 LONG_RECIPES = {  # the recipe, its place, a part of the message
     "deep": (GOOD + "  lr_scheduler_kwargs: " + "[" * 5000 + "\n", ":9:", "levels deep"),
@@ -74,34 +66,26 @@ def test_a_name_with_its_ending_is_told_both_ways():
 
 
 def test_a_file_that_is_no_text_or_no_page_is_told_at_once(tmp_path):
-    for content, message in (
-        (b"model: \xe4\n", ":1: not UTF-8"),
-        (b"a: 1\n" * 10**6, "has 5,000,000 bytes"),
-    ):
-        path = tmp_path / "mine.yaml"
+    path = tmp_path / "mine.yaml"
+    contents = {b"model: \xe4\n": ":1: not UTF-8", b"a: 1\n" * 10**6: "has 5,000,000 bytes"}
+    for content, message in contents.items():
         path.write_bytes(content)
         with pytest.raises(RecipeError, match=message):
             load_recipe(path)
     with pytest.raises(RecipeError, match="is not a file"):
         load_recipe(tmp_path)
+    aliases = [f"{c}: &{c} [*{b}, *{b}]\n" for b, c in itertools.pairwise("abcdefghijklm")]
+    path.write_text("a: &a [x]\n" + "".join(aliases))
     began = time.process_time()
-    path.write_text(
-        "a: &a [x]\n"
-        + "".join(f"{c}: &{c} [*{b}, *{b}]\n" for b, c in itertools.pairwise("abcdefghijklm"))
-    )
-    with pytest.raises(
-        RecipeError, match="write the value out"
-    ):  # 39.6 s for eight levels of these, once
+    with pytest.raises(RecipeError, match="write the value out"):
         load_recipe(path)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 1  # eight levels of these once took 39.6 s
 
 
 def test_a_huge_batch_is_judged_at_once(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text(
-        GOOD.replace("num_generations: 8", "num_generations: 7")
-        + "  gradient_accumulation_steps: 65536\n"
-    )
+    text = GOOD.replace("num_generations: 8", "num_generations: 7")
+    path.write_text(text + "  gradient_accumulation_steps: 65536\n")
     began = time.process_time()
     with pytest.raises(RecipeError, match="take 2, 4, 8, 16, 32, 64, 128, 256, or change"):
         load_recipe(path, ["grpo.per_device_train_batch_size=65536"], check=())
@@ -128,20 +112,16 @@ def test_exit_code_is_2_without_a_stack_trace(module, arguments):
 @cases(__file__, "too_few_problems_to_compare_the_stages_are_told")
 def test_too_few_problems_to_compare_the_stages_are_told(arguments, message):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", arguments.split(), check=())
-    told = [each.message for each in warnings_of(recipe)]
+    warnings = [fault.message for fault in warnings_of(recipe)]
     expected = [True] if message else []
-    assert [each.startswith(f"data.validation: {message}") for each in told] == expected
+    assert [text.startswith(f"data.validation: {message}") for text in warnings] == expected
 
 
 @cases(__file__, "a_share_of_the_probability_that_nothing_reads_is_told")
 def test_a_share_of_the_probability_that_nothing_reads_is_told(arguments, message):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"evaluate={arguments}"], check=())
-    said = [
-        each.message
-        for each in warnings_of(recipe)
-        if each.message.startswith("evaluate.top_p: greedy")
-    ]
-    assert bool(said) == message
+    warnings = [fault.message for fault in warnings_of(recipe)]
+    assert any(text.startswith("evaluate.top_p: greedy") for text in warnings) == message
 
 
 @pytest.mark.parametrize(
@@ -198,55 +178,36 @@ def test_the_size_of_a_run(grpo, size, tmp_path):
     """Against trl's own rule: a batch is sampled every `steps_per_generation × num_iterations`
     micro-steps."""
     path = tmp_path / "mine.yaml"
-    path.write_text(
-        GOOD.replace("  max_steps: 2\n  num_generations: 8\n", "").replace(
-            "grpo:", f"grpo: {{{grpo}}}"
-        )
-    )
+    text = GOOD.replace("  max_steps: 2\n  num_generations: 8\n", "")
+    path.write_text(text.replace("grpo:", f"grpo: {{{grpo}}}"))
     assert size_of_run(load_recipe(path, check=())) == (size and tuple(size))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_no_shipped_recipe_restates_a_default_of_the_library(path):
-    from dataclasses import fields
-
-    from schema.configs import section_class
-
-    completes_the_batch = {
-        "num_generations",
-        "per_device_train_batch_size",
-        "gradient_accumulation_steps",
-    }
+    completes = {"num_generations", "per_device_train_batch_size", "gradient_accumulation_steps"}
     own = value_of(path.read_text())
     base = load_recipe(path.with_name(own["base"])).resolved() if "base" in own else {}
     for section in ("sft", "grpo", "dpo", "adapter"):
         values, below = own.get(section) or {}, base.get(section) or {}
         defaults = {field.name: field.default for field in fields(section_class(section))}
-        same = [
-            key
-            for key, value in values.items()
-            if value == defaults[key] and key not in completes_the_batch
-        ]
-        same = [key for key in same if key not in below]  # there it undoes what the base has
-        assert not same, f"{section}: {same} equal the library's default"
-        assert not [key for key, value in values.items() if key in below and below[key] == value], (
-            "as in its base"
-        )
+        for key in values:
+            if key in below:  # whose value it may undo
+                assert values[key] != below[key], f"{section}.{key} is as in its base"
+            elif key not in completes:
+                assert values[key] != defaults[key], f"{section}.{key} is the library's default"
 
 
 def test_the_next_command_names_the_recipe_its_overrides_and_the_launcher(tmp_path, monkeypatch):
-    recipe = load_recipe(
-        "recipes/qwen-math-lora.yaml", ["grpo.max_steps=3", "data.train=[gsm8k, math]"]
-    )
-    expected = (
-        "make evaluate RECIPE=qwen-math-lora ARGS=\"grpo.max_steps=3 'data.train=[gsm8k, math]'\""
-    )
-    assert make_command("evaluate", recipe) == expected
-    assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
+    overrides = ["grpo.max_steps=3", "data.train=[gsm8k, math]"]
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", overrides)
+    args = "ARGS=\"grpo.max_steps=3 'data.train=[gsm8k, math]'\""
+    assert make_command("evaluate", recipe) == f"make evaluate RECIPE=qwen-math-lora {args}"
+    tiny = load_recipe("recipes/tiny-arithmetic.yaml")
+    assert make_command("grpo", tiny) == "make grpo"
     monkeypatch.setenv("ACCELERATE", "ddp")
     monkeypatch.setenv("PROCESSES", "4")
-    wanted = "make grpo ACCELERATE=ddp PROCESSES=4"
-    assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == wanted
+    assert make_command("grpo", tiny) == "make grpo ACCELERATE=ddp PROCESSES=4"
     monkeypatch.undo()
     (tmp_path / "mine.yaml").write_text(GOOD)
     reference = f"make grpo RECIPE={tmp_path}/mine.yaml"
@@ -256,12 +217,10 @@ def test_the_next_command_names_the_recipe_its_overrides_and_the_launcher(tmp_pa
 def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD)
-    for overrides, steps in (
-        ([], 50),
-        (["grpo.num_iterations=4"], 52),
-        (["grpo.steps_per_generation=6"], 54),
-    ):
-        recipe = load_recipe(path, [*overrides, "grpo.per_device_train_batch_size=8"], check=())
+    cycles = {"num_iterations=1": 50, "num_iterations=4": 52, "steps_per_generation=6": 54}
+    for override, steps in cycles.items():
+        overrides = [f"grpo.{override}", "grpo.per_device_train_batch_size=8"]
+        recipe = load_recipe(path, overrides, check=())
         assert setting(recipe, "grpo", "save_steps") == steps
 
 
@@ -278,12 +237,8 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
             updates = [*range(accumulated, epoch, accumulated), epoch]
             ends = [n * epoch + each for n in range(3) for each in updates]
             inside |= any(end % cycle for end in ends[whole - 1 :: whole])
-        refused = [
-            keys
-            for keys, _ in training_rules.check_grpo(section, {})
-            if keys == ("gradient_accumulation_steps",)
-        ]
-        assert bool(refused) == inside, section
+        refused = [keys for keys, _ in training_rules.check_grpo(section, {})]
+        assert (("gradient_accumulation_steps",) in refused) == inside, section
 
 
 @cases(__file__, "what_a_reward_pays_for_is_not_guessed")

@@ -31,7 +31,7 @@ from schema.sections import OWN_SECTIONS
 from schema.values import RULES
 from stages import grpo, sft
 from tests.support import COUNTED
-from tests.tables import rows
+from tests.tables import rows, yaml_text
 
 SOURCE = inspect.getsource(upstream)
 
@@ -72,37 +72,28 @@ def test_the_source_of_a_class_says_what_the_class_does(section):
         made = repr(parameter.default) == "<factory>" or isinstance(parameter.default, enum.Enum)
         assert name in said or made or name == "optim", name
         assert made or name not in said or said[name] == parameter.default, name
-    if (
-        section != "quantization"
-    ):  # that class declares no types, and a default that is a switch is all there is
-        hints = get_type_hints(configs.section_class(section))
-        switches = {
-            name
-            for name in of_class(section)
-            if hints[name] is bool or bool in get_args(hints[name])
-        }
-        fields = configs.fields(section).items()
-        assert {name for name, field in fields if "bool" in field.type.split(" | ")} == switches
+    if section == "quantization":
+        return  # that class declares no types, and a default that is a switch is all there is
+    hints, switches = get_type_hints(configs.section_class(section)), set()
+    for name in of_class(section):
+        if hints[name] is bool or bool in get_args(hints[name]):
+            switches.add(name)
+    fields = configs.fields(section).items()
+    assert {name for name, field in fields if "bool" in field.type.split(" | ")} == switches
 
 
 def test_a_config_that_inherits_from_another_trainers_has_its_fields():
     """So has that of a trainer which a row of `stages.ALGORITHMS` adds."""
     fields = configs.fields_of("trl", "experimental/gmpo/gmpo_config.py", "GMPOConfig")
-    assert {key: each.default for key, each in fields.items()} == {
-        key: 0.4 if key == "epsilon" else each.default
-        for key, each in configs.fields("grpo").items()
-    }
+    expected = {key: field.default for key, field in configs.fields("grpo").items()}
+    assert {key: fields[key].default for key in fields} == expected | {"epsilon": 0.4}
 
 
 @pytest.mark.parametrize("section", OWN_SECTIONS)
 def test_every_key_of_our_own_is_known(section):
-    keys = set(get_type_hints(OWN_SECTIONS[section]))
-    expected = set(RULES[section])
-    assert keys - {"build", "train", "benchmarks"} - switches_of_ours(section) == expected
-
-
-def switches_of_ours(section: str) -> set[str]:
-    return {key for key, kind in get_type_hints(OWN_SECTIONS[section]).items() if kind is bool}
+    hints = get_type_hints(OWN_SECTIONS[section])
+    ruled = {key for key, kind in hints.items() if kind is not bool}
+    assert ruled - {"build", "train", "benchmarks"} == set(RULES[section])
 
 
 # What such a name or such a help text may mean: that it uploads, downloads code, opens a port,
@@ -143,22 +134,7 @@ def test_a_name_that_is_gone_is_gone(name):
 
 # Hostile values -----------------------------------------------------------------------------------
 
-RECIPE = """\
-model: {build: tiny-qwen3}
-adapter: {r: 4, target_modules: all-linear}
-data: {train: [arithmetic: {rows: 60}], validation: 4}
-rewards:
-  correct_answer: {weight: 1.0}
-  tests.varied_reward.varied: {weight: 0.5}
-sft: {max_steps: 1, per_device_train_batch_size: 2}
-grpo:
-  max_steps: 1
-  per_device_train_batch_size: 4
-  num_generations: 2
-  max_completion_length: 4
-  gradient_accumulation_steps: 1
-evaluate: {benchmarks: [arithmetic: {rows: 40}]}
-"""
+RECIPE = yaml_text(__file__, "recipe")
 TREE = YAML(typ="safe", pure=True).load(RECIPE)
 HOSTILE = st.one_of(
     *map(st.sampled_from, rows(__file__, "hostile")),
@@ -240,13 +216,9 @@ def one_step(monkeypatch):
 def try_values(section: str, key: str, tmp_path, examples: int, run: bool):
     seen = set()
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        derandomize=True,
-        database=None,
-    )
+    options = {"derandomize": True, "database": None, "deadline": None}
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), **options)
     @given(HOSTILE)
     def drawn(value):
         if repr(value) in seen or (key in SIZES and isinstance(value, int | float) and value > 8):
