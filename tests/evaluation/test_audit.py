@@ -50,30 +50,17 @@ def by_row(completions, **columns):
 def looks_in_the_list(completions, **columns):
     return [float("<answer>" in c) for c in completions]
 """
-OF_COUNTDOWN = (
-    "the target alone",
-    "the target times one",
-    "a number used again and again",
-    "right, to the power of one",
-)
+OF_COUNTDOWN = ("the target alone", "the target times one", "a number used again and again")
+OF_COUNTDOWN += ("right, to the power of one",)
+LENGTH_TOO = "correct_answer: {}, own.long_text: {weight: 0.25}"
 
 
 @pytest.mark.parametrize(
     ("source", "reward", "data", "beaten"),
     [
         (LISTS, "own.mentions_it: {}", "arithmetic", ("all candidates", "one or the other")),
-        (
-            "",
-            "format_tags: {}",
-            "arithmetic",
-            ("wrong, worked out",),
-        ),  # a mistake earns as much as a right answer
-        (
-            TALKS,
-            "correct_answer: {}, own.long_text: {weight: 0.25}",
-            "arithmetic",
-            ("right, after a thought without end",),
-        ),
+        ("", "format_tags: {}", "arithmetic", ("wrong, worked out",)),
+        (TALKS, LENGTH_TOO, "arithmetic", ("right, after a thought without end",)),
         (ONLY_COMPUTES, "own.reaches: {}", "countdown", OF_COUNTDOWN),
         (BLIND, "own.by_row: {}", "arithmetic", ("wrong, worked out",)),
     ],
@@ -85,11 +72,11 @@ def test_a_reward_that_pays_a_cheat_fails(source, reward, data, beaten, own_file
         audited(reward, data)
     out = capsys.readouterr().out
     marked = [line for line in out.splitlines() if "an honest answer on " in line]
-    assert all(
-        ("← as much as" in line) == (reward in ("format_tags: {}", "own.by_row: {}"))
-        for line in marked
-    )
-    assert all(any(f"  {name}  ←" in line for line in marked) for name in beaten)
+    as_much = reward in ("format_tags: {}", "own.by_row: {}")  # a mistake earns as much
+    for line in marked:
+        assert ("← as much as" in line) == as_much
+    for name in beaten:
+        assert any(f"  {name}  ←" in line for line in marked)
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     assert str(failed.value.code).endswith(more) and str(failed.value.code).count(";") <= 2
     assert ("it teaches nothing" in out) == (source == BLIND)
@@ -109,12 +96,16 @@ HONEST = "correct_answer: {weight: 1.0}"
     ids=["lists all", "pays mistakes", "is blind"],
 )
 def test_grpo_does_not_begin_with_a_beaten_reward(source, reward, named, own_file, tmp_path):
-    """The message names the reward, the cheat and the problem; AUDIT=off goes on."""
+    """The message names the reward, the cheat and the problem."""
     own_file("own.py", source)
     recipe = ["recipes/tiny-arithmetic.yaml", f"rewards={{{reward}}}", f"output_dir={tmp_path}"]
     message = refused("preflight", *recipe, *BEGIN_GRPO)
     assert named in message and "AUDIT=off" in message and "make audit ARGS=" in message
-    assert run_stage("preflight", *recipe, *BEGIN_GRPO, AUDIT="off").stderr.count("audit") == 0
+
+
+def test_grpo_begins_with_a_beaten_reward_where_the_audit_is_off_or_only_memory_is_probed(tmp_path):
+    recipe = ["recipes/tiny-arithmetic.yaml", "rewards={format_tags: {}}", f"output_dir={tmp_path}"]
+    assert "audit" not in run_stage("preflight", *recipe, *BEGIN_GRPO, AUDIT="off").stderr
     run_stage("preflight", *recipe, "--stages", "grpo")  # make probe-memory
 
 

@@ -1,6 +1,5 @@
 """Finished runs side by side: numbers worked out by hand, and what cannot be compared."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from runs.folder import read_run
 from stages import compare
 from tests import made_runs as made
 from tests.evaluation.test_report import answers
-from tests.support import refused
 from tests.tables import cases
 
 STEPS, AT_ONCE = 4, 24  # of a run that is made
@@ -30,28 +28,22 @@ def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> P
     return folder
 
 
+def arms_of(folder: Path, *names: str) -> list:
+    return read_arms([str(folder / name) for name in names])
+
+
 def test_what_each_run_cost_and_reached(tmp_path):
     other = run(tmp_path / "outputs/b/", right=70, num_iterations=2, logging_steps=2)
     arms = read_arms([str(run(tmp_path / "outputs/a")), str(other / "grpo")])
     lines = table(arms)
     name = str(tmp_path).strip("/")
     before = "40.0% (30.9% to 49.8%)"  # Wilson's
-    assert (
-        lines[2]
-        == f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) | 10 → 7 | 25.0% |"
-        " 3 s |"
-    )
-    assert (
-        lines[3]
-        == f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) | 10 → 7 | 25.0% |"
-        " 3 s |"
-    )
-    assert lines[5:9] == [
-        f"| setting | {name}/a | {name}/b |",
-        "| --- | ---: | ---: |",
-        "| `grpo.logging_steps` | `5` | `2` |",  # our default, not trl's
-        "| `grpo.num_iterations` | `1` | `2` |",
-    ]
+    first = f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) "
+    second = f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) "
+    assert lines[2:4] == [f"{line}| 10 → 7 | 25.0% | 3 s |" for line in (first, second)]
+    assert lines[5] == f"| setting | {name}/a | {name}/b |"
+    assert lines[7] == "| `grpo.logging_steps` | `5` | `2` |"  # our default, not trl's
+    assert lines[8] == "| `grpo.num_iterations` | `1` | `2` |"
     # 20 problems won of 100: a standard error of sqrt(0.2 · 0.8 / 99), and p = 2 / 2^20.
     expected = [f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"]
     assert lines[10:] == expected
@@ -61,18 +53,16 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
     for recipe, beta, right in (("a", 0.0, (50, 60, 70)), ("b", 0.5, (60, 75, 80))):
         for seed, each in enumerate(right, 1):
             run(tmp_path / recipe / f"seed-{seed}", right=each, seed=seed, beta=beta)
-    arms = read_arms([str(tmp_path / "a"), str(tmp_path / "b")])
-    assert [
-        (len(arm.runs), arm.name.endswith(f"/{x}/seed-*"))
-        for arm, x in zip(arms, "ab", strict=True)
-    ] == [(3, True)] * 2
+    arms = arms_of(tmp_path, "a", "b")
+    assert [len(arm.runs) for arm in arms] == [3, 3]
+    assert arms[0].name.endswith("/a/seed-*") and arms[1].name.endswith("/b/seed-*")
     # Student's t of two degrees of freedom is 4.303: 10 points of standard deviation over sqrt(3).
     assert "| 1 2 3 | 4 | 96 | 100 | 40.0% ± 0.0 → 60.0% ± 24.8 | 10 → 7 |" in table(arms)[2]
     assert difference(*arms) == "+11.7 ± 7.2 points over 3 seeds in common"
-    one = read_arms([str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
+    one = arms_of(tmp_path, "a/seed-2", "b")
     assert len(one[0].runs) == 1
     assert difference(*one).startswith("seed 2 alone: +15.0 ± 7.2 points (n = 100, 15 won, 0 lost")
-    two = read_arms([str(tmp_path / "a/seed-1"), str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
+    two = arms_of(tmp_path, "a/seed-1", "a/seed-2", "b")
     assert [len(arm.runs) for arm in two] == [2, 3]
 
 
@@ -83,30 +73,22 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
             shutil.copytree(folder / "grpo", folder / stage)
             shutil.rmtree(folder / stage / "completions")
             answers(folder / "eval/held-out", stage, [i < right for i in range(100)])
-    own = {"completions": 96, "kept": 7}
-    (tmp_path / "b/sft/summary.json").write_text(
-        json.dumps({"steps": STEPS, "seconds": 3.0, "own_solutions": own})
-    )
-    arms = read_arms([str(tmp_path / "a/sft"), str(tmp_path / "b/sft")])
-    cells = [line.split(" | ") for line in table(arms)[2:4]]
-    actual = [each[0].endswith(f"/{name}/sft") for each, name in zip(cells, "ab", strict=True)]
-    assert actual == [True, True]
-    expected = ["0", "96"]
-    assert [each[3] for each in cells] == expected  # completions, sampled of nobody and of its own
-    assert [each[5].split(" (")[0] for each in cells] == ["0.0%", "0.0%"]  # the base
+    own = {"steps": STEPS, "seconds": 3.0, "own_solutions": {"completions": 96, "kept": 7}}
+    made.write_json(tmp_path / "b/sft/summary.json", own)
+    arms = arms_of(tmp_path, "a/sft", "b/sft")
+    first, second = (line.split(" | ") for line in table(arms)[2:4])
+    assert first[0].endswith("/a/sft") and second[0].endswith("/b/sft")
+    assert (first[3], second[3]) == ("0", "96")  # completions, sampled of nobody and of its own
+    assert first[5].startswith("0.0% (") and second[5].startswith("0.0% (")  # the base
     assert difference(*arms).startswith("+15.0 ")
-    arms = read_arms([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
+    arms = arms_of(tmp_path, "a/grpo", "b")
     # those of GRPO
     assert arms[1].runs[0].folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
     assert "+5.0 ± 4.4 points" in difference(*arms)
     with (tmp_path / "b/dpo/recipe.yaml").open("a") as recipe:
         recipe.write("dpo: {beta: 0.5}\n")
-    assert [
-        line.split(" | ")[0]
-        for line in table(read_arms([str(tmp_path / "a/grpo"), str(tmp_path / "b")]))[7:-2]
-    ] == [
-        "| `dpo.beta`"  # and none of the defaults of trl.DPOConfig
-    ]
+    settings = [line.split(" | ")[0] for line in table(arms_of(tmp_path, "a/grpo", "b"))[7:-2]]
+    assert settings == ["| `dpo.beta`"]  # and none of the defaults of trl.DPOConfig
 
 
 def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):
@@ -115,12 +97,7 @@ def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):
         own = f"data: {{own_solutions: {{model: outputs/w/seed-{seed}/sft}}}}\n"
         recipe.write_text(recipe.read_text() + own)
     run(tmp_path / "b")
-    actual = [len(arm.runs) for arm in read_arms([str(tmp_path / "a"), str(tmp_path / "b")])]
-    assert actual == [2, 1]
-
-
-def moved(folder: Path):
-    (folder / "grpo/model.safetensors").write_text("other weights")
+    assert [len(arm.runs) for arm in arms_of(tmp_path, "a", "b")] == [2, 1]
 
 
 def asked(folder: Path):
@@ -129,17 +106,17 @@ def asked(folder: Path):
         each.write_text(each.read_text().replace('"problems": "p"', '"problems": "q"', 1))
 
 
+def replace(name: str, content: str):
+    return lambda folder: (folder / name).write_text(content)
+
+
 NOT_COMPARED = {
-    "no seed in common": lambda folder: (folder / "grpo/recipe.yaml").write_text("seed: 2"),
+    "no seed in common": replace("grpo/recipe.yaml", "seed: 2"),
     "they were asked differently (problems)": asked,
-    "evaluated with other weights": moved,
+    "evaluated with other weights": replace("grpo/model.safetensors", "other weights"),
     "not evaluated": lambda folder: (folder / "eval").rename(folder / "gone"),
-    "its answers cannot be compared": (
-        lambda folder: (folder / "eval/held-out/grpo.jsonl").write_text("{\n")
-    ),
-    "its evaluation holds a link": (
-        lambda folder: (folder / "eval/held-out/x").symlink_to("/etc/passwd")
-    ),
+    "its answers cannot be compared": replace("eval/held-out/grpo.jsonl", "{\n"),
+    "its evaluation holds a link": lambda run: (run / "eval/held-out/x").symlink_to("/etc/passwd"),
 }
 
 
@@ -147,7 +124,7 @@ NOT_COMPARED = {
 def test_what_is_not_the_same_question_is_not_compared(why, tmp_path):
     run(tmp_path / "a")
     NOT_COMPARED[why](run(tmp_path / "b"))
-    last = table(read_arms([str(tmp_path / "a"), str(tmp_path / "b")]))[-1]
+    last = table(arms_of(tmp_path, "a", "b"))[-1]
     assert "not compared: " in last and why in last
 
 
@@ -166,7 +143,7 @@ def test_what_is_no_run_is_one_message(names, message, tmp_path):
         for i in (0, 1):
             run(tmp_path / folder / f"seed-{i + 1}", seed=seeds[i], beta=betas[i])
     with pytest.raises(RecipeError) as error:
-        read_arms([str(tmp_path / each) for each in names])
+        arms_of(tmp_path, *names)
     assert message in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
@@ -188,15 +165,9 @@ def test_the_stage_writes_a_page(tmp_path, monkeypatch, capsys):
 
 def test_what_a_strangers_run_says_is_text(tmp_path):
     folder = run(tmp_path / "b", loss_type="x|<img>\x1b]0;\x07`")
-    (folder / "grpo/summary.json").write_text(json.dumps({"steps": "many", "seconds": 1e999}))
-    (folder / "grpo/versions.json").write_text(json.dumps({"hardware": {"a": ["|"]}}))
+    made.write_json(folder / "grpo/summary.json", {"steps": "many", "seconds": 1e999})
+    made.write_json(folder / "grpo/versions.json", {"hardware": {"a": ["|"]}})
     lines = table(read_arms([str(run(tmp_path / "a")), str(folder)]))
     assert all("\x1b" not in line for line in lines)
     assert lines[3].count("|") == lines[2].count("|")
     assert any(r"`x\|<img>" in line for line in lines)
-
-
-def test_a_mistake_has_no_trace():
-    told = "RUNS: no/such is no folder of a finished run, or of a recipe's seeds; "
-    line = refused("compare", "no/such", "runs").splitlines()[-1]
-    assert line.startswith((f"{told}make grpo makes one", f"{told}there are: outputs/"))

@@ -27,22 +27,14 @@ def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, trun
 
 
 def test_few_are_kept_of_a_problem_and_none_twice():
-    thoughts = [
-        (1, "a"),
-        (0, "1+1=2"),
-        (0, "1+1 =\n2"),
-        (0, "1 +  1 = 2"),
-        (0, "1 + 1 = 2"),
-        (0, "two"),
-    ]
+    thoughts = [(1, "a"), (0, "1+1=2"), (0, "1+1 =\n2"), (0, "1 +  1 = 2"), (0, "1 + 1 = 2")]
+    thoughts.append((0, "two"))
     solutions = [{"id": i, "reasoning": thought, "answer": "2"} for i, thought in thoughts]
     rows = [ROW, ROW | {"problem": "What is 0 + 2?"}]
 
     def kept(most: int) -> list[tuple]:
-        return [
-            (row["problem"], row["reasoning"])
-            for row in own_solutions.first_distinct(solutions, rows, most)
-        ]
+        rows_kept = own_solutions.first_distinct(solutions, rows, most)
+        return [(row["problem"], row["reasoning"]) for row in rows_kept]
 
     first, second = (row["problem"] for row in rows)
     assert kept(1) == [(second, "a"), (first, "1+1=2")]
@@ -66,26 +58,14 @@ def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
     conversations = [prompt.messages(row["problem"], "Add.") for row in answers.rows]
     assert answers.prompts == [prompt.prompt_ids(tokenizer, each) for each in conversations]
     assert len(answers.rows) == 5 and sum(map(len, answers.missing().values())) == 15
-    asked = {
-        key: answers.settings[key]
-        for key in ("trained", "temperature", "max_new_tokens", "samples", "strict")
-    }
-    assert asked == {
-        "trained": None,
-        "temperature": 2.0,
-        "max_new_tokens": 48,
-        "samples": 1,
-        "strict": False,
-    }
+    expected = {"trained": None, "temperature": 2.0, "max_new_tokens": 48, "samples": 1}
+    assert (expected | {"strict": False}).items() <= answers.settings.items()
 
 
 def test_what_is_announced(tmp_path):
     recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5}")
-    told = (
-        "own solutions: 4 problems × 4 completions of the base model at temperature 1: at most 768"
-        " tokens"
-    )
-    assert own_solutions.announcement(recipe, [ROW] * 4) == told
+    sampled = "4 problems × 4 completions of the base model at temperature 1: at most 768 tokens"
+    assert own_solutions.announcement(recipe, [ROW] * 4) == f"own solutions: {sampled}"
 
 
 def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):
@@ -93,9 +73,5 @@ def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):
     assert recipe.data.own_solutions == OwnSolutions()
     assert recipe.resolved()["data"]["own_solutions"] == vars(OwnSolutions())
     assert recipe_of(tmp_path).data.own_solutions is None
-    assert (
-        recipe_of(
-            tmp_path, "data.own_solutions={keep: 1}", "data.own_solutions=null"
-        ).data.own_solutions
-        is None
-    )
+    none = ["data.own_solutions={keep: 1}", "data.own_solutions=null"]
+    assert recipe_of(tmp_path, *none).data.own_solutions is None

@@ -28,9 +28,9 @@ def test_the_share_of_groups_without_signal_is_unbiased(n, group):
         chances = [math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)]
         true = p**group + (1 - p) ** group
         mean = sum(chance * all_alike(n, c, group) for c, chance in enumerate(chances))
-        plugged = sum(
-            chance * ((c / n) ** group + (1 - c / n) ** group) for c, chance in enumerate(chances)
-        )
+        shares = [c / n for c in range(n + 1)]
+        alike = [share**group + (1 - share) ** group for share in shares]
+        plugged = sum(a * b for a, b in zip(chances, alike, strict=True))
         assert mean == pytest.approx(true, abs=1e-12)
         assert p in (0, 1) or plugged > true + 1e-3
 
@@ -66,10 +66,8 @@ def test_the_figures():
     table = probe.table(few | cost, [0, 1], "sft")
     assert "| sft | 25.0% |" in table and "| needs --samples 8 |" in table
     figures = few | cost | {"never_right": 0.1, "always_right": 0.2}
-    head, _, values = [
-        line.strip("| ").split(" | ")
-        for line in probe.table(figures, [0, 1], "sft").splitlines()[:3]
-    ]
+    lines = probe.table(figures, [0, 1], "sft").splitlines()
+    head, values = (line.strip("| ").split(" | ") for line in (lines[0], lines[2]))
     cells = dict(zip(head, values, strict=True))
     assert (cells["never right"], cells["always right"]) == ("10.0%", "20.0%")
     assert [cells[name] for name in cost] == ["4", "40", "1"]
@@ -99,9 +97,8 @@ def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
 def test_the_engine_is_given_the_sampling_of_training():
     overrides = ["sft=null", "grpo.top_p=0.9", "grpo.top_k=1", "grpo.temperature=3"]
     overrides += ["grpo.max_completion_length=7"]
-    recipe = load_recipe(
-        TINY, [*overrides, "evaluate.samples=3", "evaluate.temperature=0.5"], check=()
-    )
+    overrides += ["evaluate.samples=3", "evaluate.temperature=0.5"]
+    recipe = load_recipe(TINY, overrides, check=())
     policy = probe.starting_policy(recipe)
     more = {"top_k": 1, "repetition_penalty": 1.0}
     assert policy.sampling_or_default() == Sampling(temperature=3.0, top_p=0.9, more=more)
@@ -118,12 +115,8 @@ def test_the_engine_is_given_the_sampling_of_training():
 
 def test_options_that_the_engine_lacks_are_refused():
     overrides = ["sft=null", "grpo.generation_kwargs={min_new_tokens: 3}"]
-    assert (
-        probe.starting_policy(load_recipe(TINY, overrides, check=()))
-        .sampling_or_default()
-        .more["min_new_tokens"]
-        == 3
-    )
+    policy = probe.starting_policy(load_recipe(TINY, overrides, check=()))
+    assert policy.sampling_or_default().more["min_new_tokens"] == 3
     other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
     message = r"are options of transformers: a probe needs evaluate\.engine: transformers"
     with pytest.raises(RecipeError, match=message):
@@ -135,35 +128,21 @@ LINE = {"id": 0, "right": 1, "n": 4}
 
 
 def test_what_a_probe_wrote_is_read(tmp_path):
-    write_lines(
-        tmp_path / "pass_rates.jsonl", [HEAD | {"probed": 2}, LINE, LINE | {"id": 7, "right": 4}]
-    )
-    expected = (HEAD | {"probed": 2}, {0: 0.25, 7: 1.0})
-    assert probe.read_pass_rates(tmp_path / "pass_rates.jsonl") == expected
+    file, head = tmp_path / "pass_rates.jsonl", HEAD | {"probed": 2}
+    write_lines(file, [head, LINE, LINE | {"id": 7, "right": 4}])
+    assert probe.read_pass_rates(file) == (head, {0: 0.25, 7: 1.0})
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [],
-        [[1]],
-        [{}, LINE],
-        *(
-            [HEAD | head, LINE]
-            for head in ({"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5})
-        ),
-        [HEAD | {"samples": 10**400}, LINE],
-        [HEAD, {"id": 1}],
-        [HEAD | {"probed": 2}, LINE],  # cut off after a whole line
-        [HEAD | {"probed": 2}, LINE, LINE],
-        *([HEAD, LINE | {"id": i}] for i in (None, 0.5, -1, True, math.inf)),
-        *(
-            [HEAD, LINE | counts]
-            for counts in ({"n": 0, "right": 0}, {"n": -1, "right": 3}, {"right": 5})
-        ),
-        *([HEAD, LINE | {"right": right}] for right in (-1, 0.5, 10**400, "1")),
-    ],
-)
+HEADS = [{"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5}, {"samples": 10**400}]
+LINES = [{"id": i} for i in (None, 0.5, -1, True, math.inf)]
+LINES += [{"n": 0, "right": 0}, {"n": -1, "right": 3}]
+LINES += [{"right": right} for right in (5, -1, 0.5, 10**400, "1")]
+CUT_OFF = [HEAD | {"probed": 2}, LINE]  # after a whole line
+DAMAGED = [[], [[1]], [{}, LINE], [HEAD, {"id": 1}], CUT_OFF, [*CUT_OFF, LINE]]
+DAMAGED += [[HEAD | head, LINE] for head in HEADS] + [[HEAD, LINE | line] for line in LINES]
+
+
+@pytest.mark.parametrize("lines", DAMAGED)
 def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
     write_lines(tmp_path / "pass_rates.jsonl", lines)
     message = r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"
@@ -179,9 +158,6 @@ def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
 
 
 def test_an_answer_that_is_there_twice_counts_once():
-    done = [
-        {"id": i, "sample": sample, "right": right}
-        for i, sample, right in [(0, 0, True)] * 3 + [(1, 0, None)]
-    ]
-    actual = probe.RepeatedAnswers.right(SimpleNamespace(answers=done, samples=1, rows=range(2)))
-    assert actual == [1, 0]
+    answers = [{"id": 0, "sample": 0, "right": True}] * 3 + [{"id": 1, "sample": 0, "right": None}]
+    probed = SimpleNamespace(answers=answers, samples=1, rows=range(2))
+    assert probe.RepeatedAnswers.right(probed) == [1, 0]

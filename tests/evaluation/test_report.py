@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.report import gain_lines, write
 from tests.console.test_terminal import MARKDOWN, kinds
-from tests.support import refused, run_stage, write_lines
+from tests.support import read_lines, refused, run_stage, write_lines
 from tests.tables import cases
 
 
@@ -16,21 +16,10 @@ def answers(folder, label, right, samples=1, lenient=None, tokens=10, **terms):
     lines = [{"problems": "p", "samples": samples} | terms]
     for i, each in enumerate(right):
         for sample, r in enumerate([each] * samples if isinstance(each, bool) else each):
-            line = {
-                "id": i,
-                "sample": sample,
-                "problem": f"{i} + 0?",
-                "gold": str(i),
-                "level": "1" if i < 60 else "2",
-            }
-            line |= {
-                "right": r,
-                "strict": r and i > 0,
-                "lenient": r if lenient is None else lenient[i],
-            }
-            lines.append(
-                line | {"answer": str(i) if r else "-1", "truncated": False, "tokens": tokens}
-            )
+            line = {"id": i, "sample": sample, "problem": f"{i} + 0?", "gold": str(i)}
+            line |= {"level": "1" if i < 60 else "2", "right": r, "strict": r and i > 0}
+            line |= {"lenient": r if lenient is None else lenient[i], "truncated": False}
+            lines.append(line | {"answer": str(i) if r else "-1", "tokens": tokens})
     write_lines(folder / f"{label}.jsonl", lines)
 
 
@@ -84,9 +73,8 @@ def test_several_samples_a_problem(tmp_path):
     sampled = {"samples": 4, "temperature": 0.6}
     answers(tmp_path, "base", [[True, False, False, False], [False] * 4] * 20, **sampled, top_p=1.0)
     # as once
-    answers(
-        tmp_path, "grpo", [[True, True, True, False], [False, False, True, False]] * 20, **sampled
-    )
+    right = [[True, True, True, False], [False, False, True, False]] * 20
+    answers(tmp_path, "grpo", right, **sampled)
     text = write(tmp_path, ["base", "grpo"])
     figures = json.loads((tmp_path / "summary.json").read_text())
     assert "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text
@@ -113,23 +101,15 @@ def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
     folder = tmp_path / "![x](y) $x|`"
     folder.mkdir()
     labels = ["base", "[x](y)|<b>"]
+    texts = MARKDOWN * 2
+    first = [i < len(MARKDOWN) for i in range(len(texts))]
     for label in labels:
-        answers(
-            folder,
-            label,
-            [(label != "base") ^ (i >= len(MARKDOWN)) for i in range(2 * len(MARKDOWN))],
-        )
+        answers(folder, label, [right ^ (label == "base") for right in first])
         file = folder / f"{label}.jsonl"
-        head, *lines = map(json.loads, file.read_text().splitlines())
-        for i, line in enumerate(lines):
-            text = MARKDOWN[i % len(MARKDOWN)]
-            line |= {
-                "problem": f"{text}\x1b[2J",
-                "gold": text,
-                "answer": text,
-                "level": text,
-                "subject": text,
-            }
+        head, *lines = read_lines(file)
+        for text, line in zip(texts, lines, strict=True):
+            line |= dict.fromkeys(("gold", "answer", "level", "subject"), text)
+            line["problem"] = f"{text}\x1b[2J"
         write_lines(file, [head, *lines])
     table = write(folder, labels)
     assert kinds(table)["tr_open"] == 3
@@ -165,14 +145,12 @@ def test_what_is_not_there_or_cannot_be_compared_is_named(tmp_path):
     answers(tmp_path, "grpo", [True] * 4, samples=2)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/base.jsonl").write_text("{}\n")
-    for file, said in (
-        (tmp_path / "empty", "holds no answers"),
-        (tmp_path / "gone", "gone: name the folder"),
-        # Not what lies beside it: /nope is in /, which has links of its own.
-        ("/nope", "report: /nope: name the folder of one benchmark's answers"),
-        (tmp_path, "cannot be compared: they differ in samples"),
-    ):
-        assert said in refused("report", file)
+    assert "holds no answers" in refused("report", tmp_path / "empty")
+    assert "gone: name the folder" in refused("report", tmp_path / "gone")
+    # Not what lies beside it: /nope is in /, which has links of its own.
+    nowhere = "report: /nope: name the folder of one benchmark's answers"
+    assert nowhere in refused("report", "/nope")
+    assert "cannot be compared: they differ in samples" in refused("report", tmp_path)
 
 
 def test_a_response_may_hold_any_line_separator(tmp_path):

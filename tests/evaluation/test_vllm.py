@@ -4,6 +4,7 @@ own, on a GPU by `make test-gpu`.
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -19,37 +20,33 @@ GPU = torch.cuda.is_available()
 # of 50 answers that are the same; on a CPU float16 alone changed 4 of transformers' own
 LEAST = 40 if GPU else 48
 FOLDERS = os.environ["PATH"].split(os.pathsep)
-WITHOUT_NVCC = {
-    "PATH": os.pathsep.join(each for each in FOLDERS if not (Path(each) / "nvcc").is_file())
-}
-RECIPE = [
-    "recipes/smollm2-arithmetic.yaml",
-    "model.dtype=float32",
-    "data.worked=320",
-    "sft.max_steps=20",
-]
-RECIPE += ["evaluate.limit=50"]
+FOLDERS = [folder for folder in FOLDERS if not (Path(folder) / "nvcc").is_file()]
+WITHOUT_NVCC = {"PATH": os.pathsep.join(FOLDERS)}
+RECIPE = shlex.split("""
+    recipes/smollm2-arithmetic.yaml model.dtype=float32 data.worked=320 sft.max_steps=20
+    evaluate.limit=50
+""")
+SMOLLM2 = "outputs/models/smollm2-135m-instruct"
 DTYPE = "float16" if GPU else "float32"  # vLLM's kernels for adapters have no float32 on a GPU
 
 
-def answered(folder, engine, *models):
-    arguments = [
-        *RECIPE,
-        f"output_dir={folder}",
-        f"evaluate.engine={engine}",
-        f"model.dtype={DTYPE}",
-        "--held-out",
-    ]
-    words = [*arguments, *(each for model in models for each in ("--model", model))]
-    run_stage("evaluate", *words, **WITHOUT_NVCC)
-    files = sorted((folder / "eval/models/held-out").glob("*.jsonl"))
-    lines = {
-        file.stem: file.read_text().splitlines()[1:] for file in files if "seconds" not in file.name
-    }
-    return {
-        label: {each["id"]: each for each in map(json.loads, items)}
-        for label, items in lines.items()
-    }
+def lines_of(folder: Path) -> dict[str, list[str]]:
+    """The answers of each model, a line each."""
+    lines = {}
+    for file in sorted((folder / "eval/models/held-out").glob("*.jsonl")):
+        if "seconds" not in file.name:
+            lines[file.stem] = file.read_text().splitlines()[1:]
+    return lines
+
+
+def answered(folder: Path, engine: str, *models) -> dict[str, dict[int, dict]]:
+    words = [*RECIPE, f"output_dir={folder}", f"evaluate.engine={engine}", f"model.dtype={DTYPE}"]
+    words += [f"--model={model}" for model in models]
+    run_stage("evaluate", *words, "--held-out", **WITHOUT_NVCC)
+    answers = {}
+    for label, lines in lines_of(folder).items():
+        answers[label] = {line["id"]: line for line in map(json.loads, lines)}
+    return answers
 
 
 def test_both_engines_answer_alike(tmp_path):
@@ -58,19 +55,16 @@ def test_both_engines_answer_alike(tmp_path):
     and ends. (Both are given the same token ids: the engine itself refuses anything else.)"""
     run_stage("sft", *RECIPE, f"output_dir={tmp_path}")
     adapter = tmp_path / "sft"
-    ours = answered(
-        tmp_path / "transformers", "transformers", "outputs/models/smollm2-135m-instruct", adapter
-    )
-    theirs = answered(tmp_path / "vllm", "vllm", "outputs/models/smollm2-135m-instruct", adapter)
+    ours = answered(tmp_path / "transformers", "transformers", SMOLLM2, adapter)
+    theirs = answered(tmp_path / "vllm", "vllm", SMOLLM2, adapter)
     assert ours.keys() == theirs.keys() and len(ours) == 2
     for label in ours:
         pairs = [(ours[label][i], theirs[label][i]) for i in range(50)]
         same = [(a, b) for a, b in pairs if a["response"] == b["response"]]
         print(f"{label}: {len(same)} of {len(pairs)} answers are the same")
         which = "adapter" if label.endswith("sft") else "base"
-        GPU_TABLE[f"vLLM and transformers in {DTYPE}, {which}: same answers"] = (
-            f"{len(same)} of {len(pairs)}"
-        )
+        title = f"vLLM and transformers in {DTYPE}, {which}: same answers"
+        GPU_TABLE[title] = f"{len(same)} of {len(pairs)}"
         assert len(same) >= LEAST
         assert all((a["tokens"], a["truncated"]) == (b["tokens"], b["truncated"]) for a, b in same)
     base, tuned = theirs.values()
@@ -98,9 +92,8 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
     """They answer as each does by an engine of its own."""
     for rank in (4, 16):
         base = Qwen2ForCausalLM.from_pretrained(peaked_qwen2)
-        adapted = get_peft_model(
-            base, LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM")
-        )
+        config = LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM")
+        adapted = get_peft_model(base, config)
         for name, weight in adapted.named_parameters():
             if "lora_B" in name:
                 torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(rank))
@@ -116,13 +109,8 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
         environment |= os.environ | WITHOUT_NVCC | {"VLLM_CPU_KVCACHE_SPACE": "1"}
         done = capture(command, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
-        files = [
-            each
-            for each in folder.glob("eval/models/held-out/*.jsonl")
-            if "seconds" not in each.name
-        ]
-        said = [line for each in sorted(files) for line in each.read_text().splitlines()[1:]]
-        return done.stdout.count("an engine starts"), said
+        answers = [line for lines in lines_of(folder).values() for line in lines]
+        return done.stdout.count("an engine starts"), answers
 
     starts, together = answers(tmp_path / "together")
     starts_alone, alone = answers(tmp_path / "alone", ALONE="1")
