@@ -57,27 +57,13 @@ def kinds(text: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("text", MARKDOWN)
 def test_what_another_wrote_is_only_text_in_markdown(text):
-    told = [
-        row(["a", "b"]),
-        row(["---", "---"]),
-        row([inline(text), code(text)]),
-        "",
-        code(text),
-        "",
-        *fenced(text),
-    ]
-    found = kinds("\n".join(told))
-    expected = {
-        "table_open": 1,
-        "tr_open": 2,
-        "th_open": 2,
-        "td_open": 2,
-        "paragraph_open": 1,
-        "fence": 1,
-    }
-    assert found.items() >= expected.items()
+    table = [row(["a", "b"]), row(["---", "---"]), row([inline(text), code(text)])]
+    counts = kinds("\n".join([*table, "", code(text), "", *fenced(text)]))
+    expected = dict.fromkeys(("tr_open", "th_open", "td_open"), 2)
+    expected |= dict.fromkeys(("table_open", "paragraph_open", "fence"), 1)
+    assert counts.items() >= expected.items()
     markup = ["image", "link_open", "html_inline", "html_block", "heading_open", "hr", "em_open"]
-    assert not found.keys() & {*markup}
+    assert not counts.keys() & {*markup}
     assert "\n" not in code(text)
 
 
@@ -100,19 +86,19 @@ def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
     make."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "recipes/tiny-arithmetic.yaml").read_text()
-    given = [f"prompt.system={json.dumps(name)}"]
+    overrides = [f"prompt.system={json.dumps(name)}"]
     for folder in ("recipes", ".", name, str(tmp_path)):
         path = Path(folder) / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        make, target, *options = shlex.split(
-            make_command("grpo", load_recipe(path, given, check=()))
-        )
-        asked = dict(each.split("=", 1) for each in options)
-        found = asked["RECIPE"] if "/" in asked["RECIPE"] else f"recipes/{asked['RECIPE']}.yaml"
-        assert (make, target, Path(found)) == ("make", "grpo", path)
-        assert not asked["RECIPE"][0].isspace()
-        assert split_options([f"ARGS={asked['ARGS']}"]) == given
+        recipe = load_recipe(path, overrides, check=())
+        make, target, *options = shlex.split(make_command("grpo", recipe))
+        values = dict(option.split("=", 1) for option in options)
+        named = values["RECIPE"]
+        file = named if "/" in named else f"recipes/{named}.yaml"
+        assert (make, target, Path(file)) == ("make", "grpo", path)
+        assert not named[0].isspace()
+        assert split_options([f"ARGS={values['ARGS']}"]) == overrides
 
 
 def test_a_command_reads_as_one_would_type_it():

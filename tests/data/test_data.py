@@ -3,6 +3,7 @@ split; and training problems that a benchmark asks too are found, and not traine
 
 import json
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,7 +14,8 @@ from data.problems import load
 from data.sources import DataError
 from rewards.verifier.gold import boxed, gold_answer, why_unearnable
 from schema.recipe import load_recipe
-from tests.tables import cases
+from tests.support import write_lines
+from tests.tables import cases, rows
 from training.problem_sets import load_train, train_and_held_out
 
 
@@ -27,23 +29,22 @@ def test_boxed_finds_every_box_in_order():
     assert boxed(r"\boxed{1} and \boxed{\sqrt{2}} and \boxed 3, \boxeder{4}") == expected
 
 
+def write_parquet(file: Path, **columns):
+    pd.DataFrame(columns).to_parquet(file)
+
+
+def golds(name: str, folder: Path | None = None, split: str = "test") -> list[str]:
+    rows, _ = load(name, split, {}, folder and str(folder))
+    return [row["solution"] for row in rows]
+
+
 def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
-    rows = [
-        ("How many?", "Two.\n#### 2"),
-        (None, "Three.\n#### 3"),
-        ("  ", "Four.\n#### 4"),
-        ("No number?", "Five.\n#### five"),
-        ("No mark?", "Six"),
-        ("No answer?", None),
-        ("How many?", "Again.\n#### 2"),
-        ("Thousands?", "So.\n#### 1,000"),
-    ]
-    pd.DataFrame(rows, columns=["question", "answer"]).to_parquet(tmp_path / "gsm8k-train.parquet")
+    frame = pd.DataFrame(rows(__file__, "bad_rows"), columns=["question", "answer"])
+    frame.to_parquet(tmp_path / "gsm8k-train.parquet")
     problems, report = load("gsm8k", "train", {}, str(tmp_path))
     assert [row["solution"] for row in problems] == ["2", "1000"]
-    dropped = (
-        "2 without a problem: rows 2, 3; 3 without a gold answer: rows 4, 5, 6; 1 repeated: row 7"
-    )
+    no_gold = "3 without a gold answer: rows 4, 5, 6"
+    dropped = f"2 without a problem: rows 2, 3; {no_gold}; 1 repeated: row 7"
     assert report == f"gsm8k train: 2 problems, 6 dropped ({dropped})"
 
 
@@ -52,10 +53,10 @@ def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(
     file, columns, gold, tmp_path
 ):
     name = {"minerva-math": "minerva", "svamp-test": "svamp"}.get(file, file)
-    pd.DataFrame(columns).to_parquet(tmp_path / f"{file}.parquet")
-    rows, _ = load(name, "test", {}, str(tmp_path))
-    assert [row["solution"] for row in rows] == [gold]
-    assert rows[0]["problem"] in ("Find it.", "Ann has 3. How many?", "Ann has 9. How many?")
+    write_parquet(tmp_path / f"{file}.parquet", **columns)
+    [row], _ = load(name, "test", {}, str(tmp_path))
+    assert row["solution"] == gold
+    assert row["problem"] in ("Find it.", "Ann has 3. How many?", "Ann has 9. How many?")
     if name != "svamp":
         with pytest.raises(DataError, match="never trained on"):
             load(name, "train", {}, str(tmp_path))
@@ -69,13 +70,8 @@ def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(
 def test_an_equation_of_svamp_is_its_reasoning_where_it_gives_the_answer(
     equation, answer, reasoning, tmp_path
 ):
-    columns = {
-        "Body": ["Ann has 3"],
-        "Question": ["How many?"],
-        "Answer": [answer],
-        "Equation": [equation],
-    }
-    pd.DataFrame(columns).to_parquet(tmp_path / "svamp-train.parquet")
+    columns = {"Body": ["Ann has 3"], "Question": ["How many?"], "Answer": [answer]}
+    write_parquet(tmp_path / "svamp-train.parquet", **columns, Equation=[equation])
     (row,), _ = load("svamp", "train", {}, str(tmp_path))
     assert row["reasoning"] == reasoning
 
@@ -89,66 +85,48 @@ def test_white_space_between_boxes_takes_no_time():
 
 def test_a_problem_of_asdiv_with_several_answers_is_dropped(tmp_path):
     columns = {"body": ["a", "b"], "question": ["?", "?"], "answer": ["1 (cat); 2 (dogs)", "Yes"]}
-    pd.DataFrame(columns).to_parquet(tmp_path / "asdiv.parquet")
+    write_parquet(tmp_path / "asdiv.parquet", **columns)
     rows, report = load("asdiv", "test", {}, str(tmp_path))
     assert [row["solution"] for row in rows] == ["Yes"]
     assert "1 without a gold answer" in report
 
 
 def test_level_and_subject_are_kept_in_one_spelling(tmp_path):
-    columns = {
-        "problem": ["a?", "b?"],
-        "solution": [r"$\boxed{1}$"] * 2,
-        "level": ["Level 3", "Level ?"],
-    }
-    pd.DataFrame(columns | {"type": ["Algebra", "Geometry"]}).to_parquet(
-        tmp_path / "math-test.parquet"
-    )
-    pd.DataFrame(columns | {"level": [3, 5], "subject": ["Algebra"] * 2}).to_parquet(
-        tmp_path / "math-500.parquet"
-    )
-    kept = [
-        [(row["level"], row["subject"]) for row in load(name, "test", {}, str(tmp_path))[0]]
-        for name in ("math", "math-500")
-    ]
+    columns = {"problem": ["a?", "b?"], "solution": [r"$\boxed{1}$"] * 2}
+    types = {"level": ["Level 3", "Level ?"], "type": ["Algebra", "Geometry"]}
+    write_parquet(tmp_path / "math-test.parquet", **columns, **types)
+    write_parquet(tmp_path / "math-500.parquet", **columns, level=[3, 5], subject=["Algebra"] * 2)
+    kept = []
+    for name in ("math", "math-500"):
+        rows, _ = load(name, "test", {}, str(tmp_path))
+        kept.append([(row["level"], row["subject"]) for row in rows])
     assert kept == [[("3", "Algebra"), ("?", "Geometry")], [("3", "Algebra"), ("5", "Algebra")]]
 
 
 def test_a_math_row_without_a_box_has_no_gold(tmp_path):
-    rows = [
-        (r"What is $2^3$?", r"We have $\boxed{8}$."),
-        ("And $3^2$?", "It is 9."),
-        ("Empty?", r"$\boxed{}$"),
-    ]
-    pd.DataFrame(rows, columns=["problem", "solution"]).to_parquet(tmp_path / "math-test.parquet")
+    solutions = [r"We have $\boxed{8}$.", "It is 9.", r"$\boxed{}$"]
+    columns = {"problem": ["What is $2^3$?", "And $3^2$?", "Empty?"], "solution": solutions}
+    write_parquet(tmp_path / "math-test.parquet", **columns)
     problems, report = load("math", "test", {}, str(tmp_path))
     assert [row["solution"] for row in problems] == ["8"]
     assert "2 dropped" in report
 
 
 def test_the_environment_names_the_folder_where_the_recipe_does_not(tmp_path, monkeypatch):
-    pd.DataFrame([("q", "#### 1")], columns=["question", "answer"]).to_parquet(
-        tmp_path / "gsm8k-test.parquet"
-    )
+    write_parquet(tmp_path / "gsm8k-test.parquet", question=["q"], answer=["#### 1"])
     monkeypatch.setenv("MATH_DATA_DIR", str(tmp_path))
-    assert load("gsm8k", "test", {})[0][0]["solution"] == "1"
+    assert golds("gsm8k") == ["1"]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_a_file_of_the_users_own(suffix, tmp_path):
-    frame = pd.DataFrame(
-        {
-            "problem": ["2+3?", None, "What is half of 1?"],
-            "answer": ["5", "6", r"\frac12"],
-            "hint": "h",
-        }
-    )
+    columns = {"problem": ["2+3?", None, "What is half of 1?"], "answer": ["5", "6", r"\frac12"]}
+    frame = pd.DataFrame(columns | {"hint": "h"})
     file = tmp_path / f"my-exam.{suffix}"
-    (
+    if suffix == "parquet":
         frame.to_parquet(file)
-        if suffix == "parquet"
-        else frame.to_json(file, orient="records", lines=True)
-    )
+    else:
+        frame.to_json(file, orient="records", lines=True)
     problems, report = load(str(file), "test", {})
     expected = [("2+3?", "5", "h"), ("What is half of 1?", r"\frac12", "h")]
     assert [(row["problem"], row["solution"], row["hint"]) for row in problems] == expected
@@ -159,9 +137,9 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
     """As in MATH-500, whose `solution` is worked."""
     file = tmp_path / "mine.jsonl"
     file.write_text('{"problem": "2+3?", "answer": "5", "solution": "2 and 3 make 5 ..."}\n')
-    assert [row["solution"] for row in load(str(file), "test", {})[0]] == ["5"]
+    assert golds(str(file)) == ["5"]
     file.write_text('{"problem": "2+3?", "solution": "5"}\n')
-    assert [row["solution"] for row in load(str(file), "test", {})[0]] == ["5"]
+    assert golds(str(file)) == ["5"]
 
 
 @cases(
@@ -180,26 +158,22 @@ def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
 @cases(__file__, "what_is_wrong_with_the_folder_is_named")
 def test_what_is_wrong_with_the_folder_is_named(name, columns, message, tmp_path):
     if columns:
-        pd.DataFrame(columns).to_parquet(tmp_path / f"{name}-train.parquet")
+        write_parquet(tmp_path / f"{name}-train.parquet", **columns)
     with pytest.raises(DataError, match=message):
         load(name, "train", {}, str(tmp_path))
 
 
+PUZZLES = """
+def puzzles(split, hard=False):
+    return [{"problem": f"{split} {hard}?", "solution": 1}]
+"""
+
+
 def test_a_data_set_of_ones_own_is_a_dotted_path(own_file):
-    own_file(
-        "my_puzzles.py",
-        "def puzzles(split, hard=False):\n    return [{'problem': f'{split} {hard}?', 'solution':"
-        " 1}]\n",
-    )
+    own_file("my_puzzles.py", PUZZLES)
     rows, _ = load("my_puzzles.puzzles", "train", {"hard": True})
-    assert rows == [
-        {
-            "problem": "train True?",
-            "solution": "1",
-            "reasoning": None,
-            "source": "my_puzzles.puzzles",
-        }
-    ]
+    row = {"problem": "train True?", "solution": "1", "reasoning": None}
+    assert rows == [row | {"source": "my_puzzles.puzzles"}]
 
 
 MUTE = """
@@ -227,46 +201,42 @@ def test_the_held_out_split_depends_on_the_rows_alone():
         split_validation(rows, 100)
 
 
-LONG = (
-    "Ann has three red apples and Bob has four green pears that he bought at the market on Monday."
-)
+LONG = "Ann has three red apples and Bob has four green pears that he bought at the market."
 
 
-def rows(*problems):
+def asked(*problems):
     return [{"problem": problem} for problem in problems]
 
 
 @cases(__file__, "what_overlaps")
 def test_what_overlaps(train, benchmark, expected):
-    assert bool(overlaps(rows(train), {"b": rows(benchmark)})) == expected
+    assert bool(overlaps(asked(train), {"b": asked(benchmark)})) == expected
 
 
 def test_an_overlap_names_its_row_benchmark_and_words():
-    (overlap,) = overlaps(rows("Another one?", f"So: {LONG}"), {"a": rows("x"), "b": rows(LONG)})
+    train = asked("Another one?", f"So: {LONG}")
+    (overlap,) = overlaps(train, {"a": asked("x"), "b": asked(LONG)})
     assert (overlap.row, overlap.benchmark, overlap.problem) == (1, "b", LONG)
     assert overlap.shared == "ann has three red apples and bob has four green pears that he"
 
 
 def recipe_of(tmp_path, train, benchmark):
     for name, problems in (("train", train), ("exam", benchmark)):
-        lines = [json.dumps({"problem": problem, "answer": 7}) for problem in problems]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    overrides = [f"data.train=[{tmp_path}/train.jsonl]"]
+        lines = [{"problem": problem, "answer": 7} for problem in problems]
+        write_lines(tmp_path / f"{name}.jsonl", lines)
+    overrides = [f"data.train=[{tmp_path}/train.jsonl]", "data.validation=2", "sft=null"]
     overrides += [f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]"]
-    return load_recipe(
-        "recipes/tiny-arithmetic.yaml", [*overrides, "data.validation=2", "sft=null"]
-    )
+    return load_recipe("recipes/tiny-arithmetic.yaml", overrides)
 
 
 def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
-    recipe = recipe_of(
-        tmp_path, [f"What is {i} + 1?" for i in range(12)], [f"What is {i}+1" for i in range(6, 20)]
-    )
+    train = [f"What is {i} + 1?" for i in range(12)]
+    recipe = recipe_of(tmp_path, train, [f"What is {i}+1" for i in range(6, 20)])
     rows, held_out = train_and_held_out(recipe)
     kept, _ = load_train(recipe)
     assert len(rows) == 10 and len(held_out) == 2
-    actual = {row["problem"] for row in kept}
-    assert actual == {r["problem"] for r in rows if int(r["problem"].split()[2]) < 6}
+    below_6 = {row["problem"] for row in rows if int(row["problem"].split()[2]) < 6}
+    assert {row["problem"] for row in kept} == below_6
     line = f"{10 - len(kept)} training problems dropped that overlap with the benchmarks"
     assert line in capsys.readouterr().out
 

@@ -11,6 +11,7 @@ from data.made import arithmetic, countdown, reached, worked, written
 from data.problems import judged_by, load
 from data.sources import DataError
 from rewards.verifier import STRICT, judge
+from tests.support import write_lines
 from tests.tables import cases
 
 ROW = {
@@ -20,15 +21,17 @@ ROW = {
 }
 
 
+FOUR = {"numbers": 4}
+
+
 @pytest.mark.parametrize(
     ("made", "few", "many"),
     [
         (arithmetic, {"rows": 400}, {}),
         (arithmetic, {"digits": 1, "rows": 50}, {"digits": 1}),
         (arithmetic, {"digits": 3, "rows": 400}, {"digits": 3}),
-        (countdown, {"numbers": 4, "rows": 400}, {"numbers": 4, "rows": 4000}),
+        (countdown, FOUR | {"rows": 400}, FOUR | {"rows": 4000}),
     ],
-    ids=lambda each: getattr(each, "__name__", str(each)),
 )
 def test_the_splits_are_apart_and_a_problem_never_changes_sides(made, few, many):
     train, test = ({row["problem"] for row in made(split, **many)} for split in ("train", "test"))
@@ -52,9 +55,8 @@ def test_problems_are_right_distinct_and_apart(arguments):
         assert needed["target"] == arguments.get("target", needed["target"])
         expected = list(map(str, [needed["target"], *needed["numbers"]]))
         assert re.findall(r"\d+", row["problem"]) == expected
-        assert judge(
-            f"<answer>{row['solution']}</answer>", "", check=row["check"], reading=STRICT
-        ).right
+        answer = f"<answer>{row['solution']}</answer>"
+        assert judge(answer, "", check=row["check"], reading=STRICT).right
 
 
 def test_the_worked_search_is_true_and_ends_in_the_solution():
@@ -68,10 +70,9 @@ def test_the_worked_search_is_true_and_ends_in_the_solution():
             steps = attempt.split("=")
             assert len(steps) == 3
             assert {eval(step) for step in steps} == {int(steps[-1])}
-            made = json.dumps({"countdown": {**needed, "target": int(steps[-1])}})
-            assert judge(
-                f"<answer>{steps[0]}</answer>", "", check=made
-            ).right  # with the numbers that are given
+            # with the numbers that are given
+            check = json.dumps({"countdown": {**needed, "target": int(steps[-1])}})
+            assert judge(f"<answer>{steps[0]}</answer>", "", check=check).right
         assert all(int(attempt.split("=")[-1]) != needed["target"] for attempt in wrong)
     assert lengths == {0, 1, 2, 3}
 
@@ -96,18 +97,14 @@ def test_arguments_out_of_range(maker, arguments, message):
 @cases(__file__, "a_wrong_check_of_the_users_own_is_named_with_its_row")
 def test_a_wrong_check_of_the_users_own_is_named_with_its_row(check, message, tmp_path):
     file = tmp_path / "mine.jsonl"
-    file.write_text(
-        "".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "problem": "?", "check": check}))
-    )
+    write_lines(file, [ROW, ROW | {"problem": "?", "check": check}])
     expected = rf"mine\.jsonl row 2 has a `check` that cannot be used: {message}"
     with pytest.raises(DataError, match=expected):
         load(str(file), "train", {})
 
 
 def test_a_check_is_part_of_what_a_problem_is_judged_by(tmp_path):
-    (tmp_path / "mine.jsonl").write_text(
-        json.dumps(ROW) + "\n" + json.dumps({"problem": "2+3?", "solution": 5}) + "\n"
-    )
+    write_lines(tmp_path / "mine.jsonl", [ROW, {"problem": "2+3?", "solution": 5}])
     rows, _ = load(str(tmp_path / "mine.jsonl"), "train", {})
     expected = [[ROW["problem"], ROW["solution"], ROW["check"]], ["2+3?", "5"]]
     assert list(map(judged_by, rows)) == expected
@@ -124,10 +121,9 @@ def test_arithmetic_is_right(digits):
 
 
 def _worked(problem: str, **arguments) -> tuple[str, str, str]:
-    rows = {
-        row["problem"]: row for split in ("train", "test") for row in arithmetic(split, **arguments)
-    }
-    return tuple(rows[problem][key] for key in ("reasoning", "answer", "solution"))
+    rows = arithmetic("train", **arguments) + arithmetic("test", **arguments)
+    [row] = [row for row in rows if row["problem"] == problem]
+    return row["reasoning"], row["answer"], row["solution"]
 
 
 def test_arithmetic_writes_carries_out_or_forgets_them():

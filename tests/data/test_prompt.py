@@ -107,57 +107,44 @@ def test_the_templates_of_known_models(template, arguments, tail, end, opened, d
     """Where a completion starts, and what ends it."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
     file = TEMPLATES / f"{template[:40]}.jinja"
-    tokenizer.add_special_tokens(
-        {"additional_special_tokens": ["<|im_end|>", "<|eot_id|>", R1("end▁of▁sentence")]}
-    )
-    tokenizer.chat_template = with_arguments(
-        file.read_text() if file.is_file() else template, arguments
-    )
-    conversation = prompt.messages("?", None)
-    text = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
+    ends = ["<|im_end|>", "<|eot_id|>", R1("end▁of▁sentence")]
+    tokenizer.add_special_tokens({"additional_special_tokens": ends})
+    written = file.read_text() if file.is_file() else template
+    tokenizer.chat_template = with_arguments(written, arguments)
+    text = opening(tokenizer)
     assert text.endswith(tail)
-    assert tokenizer.decode(prompt.prompt_ids(tokenizer, conversation)) == text
-    found = (
-        prompt.end_of_turn(tokenizer),
-        prompt.think_opened(tokenizer),
-        prompt.tells_the_day(tokenizer),
-    )
-    assert found == (end, opened, dated)
+    assert tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None))) == text
+    assert prompt.end_of_turn(tokenizer) == end
+    assert (prompt.think_opened(tokenizer), prompt.tells_the_day(tokenizer)) == (opened, dated)
+
+
+def opening(tokenizer, **arguments) -> str:
+    conversation = prompt.messages("?", None)
+    options = {"add_generation_prompt": True, "tokenize": False} | arguments
+    return tokenizer.apply_chat_template(conversation, **options)
 
 
 def test_a_recipe_gives_its_template_arguments():
     recipe, own = ROOT / "recipes/tiny-arithmetic.yaml", f"model.chat_template={json.dumps(THINKS)}"
-    for thinks, thought in ("false", True), ("true", False):
+    for thinks, thought in ("false", "<|empty thought|>"), ("true", ""):
         argument = f"model.chat_template_kwargs={{enable_thinking: {thinks}}}"
         tokenizer = load_tokenizer(load_recipe(recipe, [own, argument]))
-        text = tokenizer.apply_chat_template(
-            prompt.messages("?", None), add_generation_prompt=True, tokenize=False
-        )
-        assert text == "?\n" + "<|empty thought|>" * thought
+        assert opening(tokenizer) == f"?\n{thought}"
     # A model that was merged has the argument in its template: a later recipe changes it, and so
     # does who applies it.
     template = with_arguments(tokenizer.chat_template, {"enable_thinking": False})
-    for later, given in (
-        (with_arguments(template, {"enable_thinking": True}), {}),
-        (template, {"enable_thinking": True}),
-    ):
-        tokenizer.chat_template = later
-        text = tokenizer.apply_chat_template(
-            prompt.messages("?", None), add_generation_prompt=True, tokenize=False, **given
-        )
-        assert text == "?\n"
-    with pytest.raises(
-        ValueError, match="reads no argument 'm', but enable_thinking"
-    ):  # it is a variable of its own
+    tokenizer.chat_template = with_arguments(template, {"enable_thinking": True})
+    assert opening(tokenizer) == "?\n"
+    tokenizer.chat_template = template
+    assert opening(tokenizer, enable_thinking=True) == "?\n"
+    # `m` is a variable of its own, and a key of the recipe gives the tools
+    with pytest.raises(ValueError, match="reads no argument 'm', but enable_thinking"):
         with_arguments(THINKS, {"m": True})
-    with pytest.raises(
-        ValueError, match="reads no argument 'tools', but none"
-    ):  # a key of the recipe gives them
-        with_arguments("{% for each in tools %}{% endfor %}", {"tools": "calculator"})
+    with pytest.raises(ValueError, match="reads no argument 'tools', but none"):
+        with_arguments("{% for tool in tools %}{% endfor %}", {"tools": "calculator"})
     kinds = {"no": False, "number": 2, "text": 'a "quoted" %} {{ text }} 😀'}
     tokenizer.chat_template = with_arguments("{{ [no, number, text] | tojson }}", kinds)
-    text = tokenizer.apply_chat_template(prompt.messages("?", None), tokenize=False)
-    assert json.loads(text) == list(kinds.values())
+    assert json.loads(opening(tokenizer)) == list(kinds.values())
 
 
 def test_a_tokenizer_comes_back_from_disk_as_it_was(tmp_path):
@@ -171,11 +158,11 @@ def test_a_tokenizer_comes_back_from_disk_as_it_was(tmp_path):
 
 
 def test_a_model_built_twice_from_a_seed_is_the_same(tmp_path):
-    files = [
-        built_model("tiny-qwen3", 7, tmp_path / name) / "model.safetensors" for name in ("a", "b")
-    ]
-    other = built_model("tiny-qwen3", 8, tmp_path / "c") / "model.safetensors"
-    assert files[0].read_bytes() == files[1].read_bytes() != other.read_bytes()
+    first, second, other = (
+        (built_model("tiny-qwen3", seed, tmp_path / name) / "model.safetensors").read_bytes()
+        for name, seed in (("a", 7), ("b", 7), ("c", 8))
+    )
+    assert first == second != other
 
 
 def test_of_two_first_starts_both_have_the_built_model_complete(tmp_path, monkeypatch):
