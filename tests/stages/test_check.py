@@ -25,52 +25,38 @@ from tests.support import (
     run_stage,
     write_lines,
 )
-from tests.tables import row_cases
+from tests.tables import row_cases, yaml_text
 from training.run_folder import find_run
 from training.tiny_models import built_model
 
-PLANTED = """\
-model: {{name_or_path: {model}, dtype: float16}}
-adapter: {{r: 8, target_modules: all-linear}}
-data: {{train: [{train}], validation: 4}}
-rewards:
-  correct_answer: {{weight: 0.5, strict: true}}
-  format_tags: {{weight: 0.5}}
-grpo:
-  learning_rate: 1.0e-6
-  num_generations: 2
-  max_completion_length: 40000
-  use_vllm: true
-  vllm_max_model_length: 64
-  steps_per_generation: 2
-{refused}evaluate: {{benchmarks: [{exam}]}}
-"""
-PLACES = """
-    error 10, error 11, error 12, note 3, warning 1,
-    warning 3, warning 3, warning 4, warning 4, warning 8, warning 9
-"""
 LEVEL = re.compile(r"^(?:error|warning|note): .*$", re.M)
-REFUSED = """\
-  fp16: true
-  bf16: yes please
-  learning_rat: 1.0e-5
-  save_steps: 3
-"""
-REASONS = {  # by line
-    14: "grpo.fp16 is not set here: set model.dtype: float16",
-    15: "expected true or false, got 'yes please'",
-    16: "unknown key grpo.learning_rat; did you mean learning_rate?",
-    17: "falls inside a generation cycle",
-}
 
 
-def check_recipe(path, overrides=()):
-    check.main(load_recipe(path, overrides, check=()))
+@pytest.fixture(autouse=True)
+def few_problems_audited(monkeypatch):
+    """tests/evaluation/test_audit.py tries the cheats on more, of every recipe."""
+    monkeypatch.setattr(audit, "AUDITED", 2)
+
+
+@pytest.fixture
+def check_recipe(capsys):
+    """A function that checks a recipe and returns what that prints; `ready`: whether it must be."""
+
+    def run(path, overrides=(), ready: bool = True) -> str:
+        ends = contextlib.nullcontext() if ready else pytest.raises(SystemExit, match="2")
+        with ends:
+            check.main(load_recipe(path, overrides, check=()))
+        printed = capsys.readouterr().out
+        assert ("\nready" in printed) == ready, printed
+        return printed
+
+    return run
 
 
 def test_every_planted_mistake_is_found_in_one_run(
-    tiny_qwen2, tmp_path, capsys, monkeypatch, snapshot
+    tiny_qwen2, tmp_path, check_recipe, monkeypatch, snapshot
 ):
+    planted, reasons = yaml_text(__file__, "planted"), yaml_text(__file__, "reasons")
     monkeypatch.setattr("machine.launch.find_spec", lambda package: None)
     # else float16 becomes float32
     monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)
@@ -83,24 +69,24 @@ def test_every_planted_mistake_is_found_in_one_run(
     recipe = tmp_path / "bad.yaml"
     monkeypatch.setenv("TRUST_FILES", str(recipe))  # its model lies elsewhere
     names = {"model": tiny_qwen2, "train": train, "exam": exam}
-    recipe.write_text(PLANTED.format(**names, refused=REFUSED))
+    recipe.write_text(planted.format(**names, refused=yaml_text(__file__, "refused")))
     _, faults = read_recipe(recipe)
-    assert {fault.place.line for fault in faults} == REASONS.keys()
-    assert all(REASONS[fault.place.line] in fault.message for fault in faults)
-    recipe.write_text(PLANTED.format(**names, refused=""))
-    with pytest.raises(SystemExit, match="2"):
-        check_recipe(recipe)
-    out = capsys.readouterr().out
+    assert {fault.place.line for fault in faults} == reasons.keys()
+    assert all(reasons[fault.place.line] in fault.message for fault in faults)
+    recipe.write_text(planted.format(**names, refused=""))
+    out = check_recipe(recipe, ready=False)
     faults = "\n".join(LEVEL.findall(out))
     places = re.findall(rf"^(\w+): {recipe}:(\d+): ", faults, re.M)
-    assert sorted(" ".join(place) for place in places) == re.findall(r"\w+ \d+", PLACES)
+    assert sorted(" ".join(place) for place in places) == yaml_text(__file__, "places")
     snapshot(faults.replace(str(tiny_qwen2), "<model>"))
     assert "25 problems, 2 dropped (1 without a problem: row 26; 1 repeated: row 27)" in out
     assert "not ready: 3 to change" in out
 
 
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
-def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys, monkeypatch):
+def test_a_shipped_recipe_is_clean(
+    path, tiny_qwen2, math_data, tmp_path, check_recipe, monkeypatch
+):
     name = Path(path).stem
     overrides = [f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]
     if name not in ("tiny-arithmetic", "tiny-tools"):
@@ -113,23 +99,11 @@ def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys
         overrides.append(f"data.own_solutions.model={tmp_path}")
     monkeypatch.setattr("machine.launch.find_spec", lambda package: package)
     monkeypatch.setattr(advice, "FEW", 0)  # of which the data here has too few
-    check_recipe(path, overrides)
-    out = capsys.readouterr().out
+    out = check_recipe(path, overrides)
     assert "\nready\n" in out
     assert "warning" not in out and "error" not in out
     assert "audit: no cheat earns more than an honest answer" in out
     assert "the first prompt, in training and in evaluation" in out
-
-
-ANSWERS = """\
-model: {{build: tiny-qwen3}}
-data: {{train: [{data}], validation: 100}}
-rewards:
-  correct_answer: {{weight: 1.0{more}}}
-  format_tags: {{weight: 0.25}}
-sft: {{max_steps: 1}}
-grpo: {{max_steps: 1, max_completion_length: 144}}
-"""
 
 
 @pytest.mark.parametrize(
@@ -139,13 +113,10 @@ grpo: {{max_steps: 1, max_completion_length: 144}}
         pytest.param("", ", run_programs: true", marks=pytest.mark.train),
     ],
 )
-def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(audit, "AUDITED", 2)  # where answers are programs, every cheat runs some
-    (tmp_path / "recipe.yaml").write_text(
-        ANSWERS.format(data=data or programs(tmp_path), more=more)
-    )
-    check_recipe(tmp_path / "recipe.yaml")
-    out = capsys.readouterr().out
+def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, check_recipe):
+    text = yaml_text(__file__, "answers").format(data=data or programs(tmp_path), more=more)
+    (tmp_path / "recipe.yaml").write_text(text)
+    out = check_recipe(tmp_path / "recipe.yaml")
     assert "audit: no cheat earns more than an honest answer" in out and "\nready\n" in out
 
 
@@ -160,17 +131,13 @@ def test_a_card_without_bfloat16_has_a_remedy():
 def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monkeypatch):
     monkeypatch.setattr("machine.launch.find_spec", lambda package: None)
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.use_vllm=true"], check=())
-    missing = (
-        "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm"
-    )
-    for card, line in (
-        (None, f"error: {missing}\n"),
-        (24, f"note: {missing}, on the machine with that card\n"),
-    ):
+    missing = "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed"
+    for card, ending in ((None, "\n"), (24, ", on the machine with that card\n")):
         with contextlib.suppress(SystemExit):
             check.main(recipe, card)
         out = capsys.readouterr().out
-        assert out.count(line) == 1
+        level = "error" if card is None else "note"
+        assert out.count(f"{level}: {missing}: make setup EXTRAS=vllm{ending}") == 1
         assert ("\nready" in out) == (card is not None)
 
 
@@ -180,16 +147,15 @@ def test_a_batch_that_only_the_launchers_processes_fill_is_read_as_they_read_it(
     settings = ["recipes/tiny-arithmetic.yaml", "grpo.per_device_train_batch_size=4"]
     settings.append("grpo.num_iterations=1")
     options = {"own_solutions": ["--if-needed"], "audit": ["--rows=2"]}.get(stage, [])
-    run_stage(stage, *settings, *options, ACCELERATE="cpu2")
+    run_stage(stage, *settings, *options, ACCELERATE="cpu2", AUDIT="off")
     alone = refused(stage, *settings, *options)
     assert "groups of 8 do not fill a generation batch of 4" in alone
 
 
-def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
+def test_without_a_network_the_rest_is_checked(check_recipe, monkeypatch):
     monkeypatch.delenv("MATH_DATA_DIR", raising=False)
     monkeypatch.setattr("machine.launch.find_spec", lambda package: package)
-    check_recipe("recipes/qwen-math-lora.yaml")
-    out = capsys.readouterr().out
+    out = check_recipe("recipes/qwen-math-lora.yaml")
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
     assert out.count("not seen: openai/gsm8k") == 2  # to train on, and to evaluate on: each once
     line = "\nready but for what was not seen: the data, the benchmarks, the model, and so prompt, "
@@ -199,9 +165,8 @@ def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
 def test_the_first_line_of_a_training_run_warns_too():
     quiet = run_stage("preflight", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
     assert quiet.stdout == quiet.stderr == ""
-    warned = run_stage(
-        "preflight", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo"
-    )
+    group = "grpo.num_generations=2"
+    warned = run_stage("preflight", "recipes/tiny-arithmetic.yaml", group, "--stages", "grpo")
     line = "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2"
     assert line in warned.stderr
 
@@ -243,96 +208,81 @@ async def by_progress(prompts, completions, trainer_state, **columns):
 
 
 @row_cases(__file__, "not_ready")
-def test_what_cannot_run_is_not_ready_and_has_no_trace(row, capsys, own_file, snapshot):
+def test_what_cannot_run_is_not_ready_and_has_no_trace(
+    row, check_recipe, own_file, monkeypatch, snapshot
+):
+    monkeypatch.setattr(audit, "AUDITED", 20)  # as the messages count them
     own_file("mine_too.py", MINE)
-    with pytest.raises(SystemExit, match="2"):
-        check_recipe("recipes/tiny-arithmetic.yaml", row.set)
-    out = capsys.readouterr().out
+    out = check_recipe("recipes/tiny-arithmetic.yaml", row.set, ready=False)
     [error] = [line for line in out.splitlines() if line.startswith("error: ")]
     assert out.rsplit("\n\n", 1)[1].startswith("not ready: 1 to change: ")
     assert "resumes the run" not in out and "take -" not in out
     snapshot(error)
 
 
-def test_the_folder_of_another_recipes_run_is_not_ready(tmp_path, capsys):
+def test_the_folder_of_another_recipes_run_is_not_ready(tmp_path, check_recipe):
     overrides = [f"output_dir={tmp_path}", "sft=null"]
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
     find_run(recipe, "grpo").begin([{"problem": "1 + 1?", "solution": "2"}])
     (tmp_path / "grpo/checkpoint-1").mkdir()
-    with pytest.raises(SystemExit, match="2"):
-        check_recipe("recipes/tiny-arithmetic.yaml", [*overrides, "grpo.learning_rate=2e-4"])
-    assert f"error: {tmp_path}/grpo: a run of another recipe is there" in capsys.readouterr().out
+    overrides.append("grpo.learning_rate=2e-4")
+    out = check_recipe("recipes/tiny-arithmetic.yaml", overrides, ready=False)
+    assert f"error: {tmp_path}/grpo: a run of another recipe is there" in out
 
 
 def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
-    capsys, own_file, monkeypatch
+    check_recipe, own_file, monkeypatch
 ):
     monkeypatch.setenv("AUDIT", "off")  # `cites` is paid for a cheat
     own_file("mine_too.py", MINE)
-    own_file(
-        "mine.py",
-        re.search(r"```python\n(.*?)```", (ROOT / "docs/rewards.md").read_text(), re.S)[1],
-    )
-    given = ["rewards.mine_too.by_progress={weight: 0.01}"]
-    given += ["rewards.mine.cites={weight: 0.001, bonus: 1}"]
-    check_recipe("recipes/tiny-arithmetic.yaml", given)
+    page = (ROOT / "docs/rewards.md").read_text()
+    own_file("mine.py", re.search(r"```python\n(.*?)```", page, re.S)[1])
+    tiny = "recipes/tiny-arithmetic.yaml"
     # async functions, of the answer, the trainer's state and what is set
-    assert "\nready" in capsys.readouterr().out
-    check_recipe("recipes/tiny-arithmetic.yaml", ["rewards={mine_too.sees_no_text: {}}"])
-    out = capsys.readouterr().out
+    rewards = ["rewards.mine_too.by_progress={weight: 0.01}"]
+    check_recipe(tiny, [*rewards, "rewards.mine.cites={weight: 0.001, bonus: 1}"])
+    out = check_recipe(tiny, ["rewards={mine_too.sees_no_text: {}}"])
     [warning] = [line for line in out.splitlines() if "honest" in line or "teaches" in line]
     assert "rewards.mine_too.sees_no_text: pays 0 for each of 53 kinds" in warning
     assert "a list of messages" in warning
     blind = ["rewards.mine_too.sees_no_text={}", "rewards.mine_too.is_paid_by_length={}"]
-    check_recipe("recipes/tiny-arithmetic.yaml", blind)
-    out = capsys.readouterr().out
+    out = check_recipe(tiny, blind)
     assert "pays 0 for each" in out and "more, of 53 ways" in out
     assert out.count("more than an honest answer") == 1
 
 
-def test_errors_come_last_and_in_colour_on_a_terminal_alone(capsys, monkeypatch):
+@pytest.mark.parametrize("terminal", [False, True])
+def test_errors_come_last_and_in_colour_on_a_terminal_alone(terminal, check_recipe, monkeypatch):
+    monkeypatch.setenv("AUDIT", "off")
     monkeypatch.setattr(hardware, "wrong_count", lambda launched: "8 processes want a GPU each")
-    for terminal in (False, True):
-        monkeypatch.setattr(sys.stdout, "isatty", lambda there=terminal: there)
-        monkeypatch.setenv("TERM", "xterm")
-        with pytest.raises(SystemExit, match="2"):
-            check_recipe(
-                "recipes/tiny-arithmetic.yaml",
-                ["grpo.num_generations=2", "grpo.max_completion_length=510"],
-            )
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[-1] == "not ready: 2 to change: override grpo.max_completion_length=510"
-        levels = [re.match(r"(?:\x1b\[[\d;]+m)?(note|warning|error): ", line) for line in lines]
-        first, *others = (each[1] for each in levels if each)
-        assert levels[0] and [first, *others] == [
-            "error",  # known at once, and said once
-            "warning",
-            "error",
-        ]
-        assert any("\x1b" in line for line in lines) == terminal
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    overrides = ["grpo.num_generations=2", "grpo.max_completion_length=510"]
+    lines = check_recipe("recipes/tiny-arithmetic.yaml", overrides, ready=False).splitlines()
+    assert lines[-1] == "not ready: 2 to change: override grpo.max_completion_length=510"
+    levels = [re.match(r"(?:\x1b\[[\d;]+m)?(note|warning|error): ", line) for line in lines]
+    assert levels[0]  # known at once, and said once
+    assert [level[1] for level in levels if level] == ["error", "warning", "error"]
+    assert any("\x1b" in line for line in lines) == terminal
 
 
-def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, capsys, monkeypatch):
+def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, check_recipe, monkeypatch):
     monkeypatch.setenv("AUDIT", "off")  # a mistake is paid as much as a right answer
     recipe = tmp_path / "mine.yaml"
     text = Path("recipes/tiny-arithmetic.yaml").read_text()
     recipe.write_text(text.replace("  correct_answer: {weight: 1.0}\n", ""))
-    check_recipe(recipe)
-    assert "form is paid 0.25 and a right answer 0" in capsys.readouterr().out
+    assert "form is paid 0.25 and a right answer 0" in check_recipe(recipe)
 
 
-def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, capsys, monkeypatch):
-    given = [f"model={{name_or_path: {tiny_qwen2}}}"]
+def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, check_recipe, monkeypatch):
+    model = [f"model={{name_or_path: {tiny_qwen2}}}"]
+    monkeypatch.setenv("AUDIT", "off")
     monkeypatch.setattr(findings, "SMALL", 1000)
-    check_recipe("recipes/tiny-arithmetic.yaml", given)
-    assert re.search(
-        "note: .* no GPU here, and .* take a CPU half an hour at least", capsys.readouterr().out
-    )
+    out = check_recipe("recipes/tiny-arithmetic.yaml", model)
+    assert re.search("note: .* no GPU here, and .* take a CPU half an hour at least", out)
     monkeypatch.setattr(findings, "LARGE", 2000)
     monkeypatch.setattr(findings.psutil, "virtual_memory", lambda: SimpleNamespace(total=2**20))
-    with pytest.raises(SystemExit, match="2"):
-        check_recipe("recipes/tiny-arithmetic.yaml", given)
-    out = capsys.readouterr().out
+    out = check_recipe("recipes/tiny-arithmetic.yaml", model, ready=False)
     assert re.search("warning: .* are too many to train on a CPU", out)
     assert "of this machine's 0 (make memory" in out
     assert re.search("error: .* GiB will not fit this machine's 0", out)
