@@ -56,17 +56,18 @@ def test_each_recipe_is_one_line_and_the_measured_ones_come_first(capsys):
 LAUNCH = [sys.executable, "-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml"]
 
 
+ENDS = [  # processes, the program of each, the launch's exit code
+    (2, "os.environ['RANK'] == '1' and sys.exit(3); time.sleep(600)", 3),
+    (2, "sys.exit(75)", 75),
+    (2, "sys.exit(0)", 0),
+    (2, "os.kill(os.getpid(), 9)", 137),
+    (1, "sys.exit(75)", 75),
+]
+SLOW_ENDS = [pytest.param(*row, marks=pytest.mark.slow) for row in ENDS[1:]]
+
+
 @pytest.mark.train
-@pytest.mark.parametrize(
-    ("processes", "program", "code"),
-    [
-        (2, "os.environ['RANK'] == '1' and sys.exit(3); time.sleep(600)", 3),
-        pytest.param(2, "sys.exit(75)", 75, marks=pytest.mark.slow),
-        pytest.param(2, "sys.exit(0)", 0, marks=pytest.mark.slow),
-        pytest.param(2, "os.kill(os.getpid(), 9)", 137, marks=pytest.mark.slow),
-        pytest.param(1, "sys.exit(75)", 75, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("processes", "program", "code"), [ENDS[0], *SLOW_ENDS])
 def test_a_launch_ends_as_its_processes_did(processes, program, code, tmp_path):
     (tmp_path / "program.py").write_text(f"import os, sys, time\n{program}\n")
     config = "cpu2" if processes > 1 else "single"
@@ -86,10 +87,10 @@ first = os.environ["RANK"] == "0"
 with mistakes_reported():
 """
 TRAINS = "from training.train import Interrupts; Interrupts().training = True"
-GLOO = (
-    "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65183. This is"
-    " typically caused by"
-)
+GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65183. This is"
+LOST = f"first or os.kill(os.getpid(), 9); time.sleep(1); raise RuntimeError({GLOO!r})"
+# One that could go on is not asked to save: it would wait for the other.
+NOT_SAVED = f"{TRAINS}; time.sleep(600) if first else time.sleep(2); os._exit(5)"
 
 
 @pytest.mark.train
@@ -99,17 +100,8 @@ GLOO = (
         pytest.param("raise RecipeError(['wrong'])", 2, "wrong", marks=pytest.mark.slow),
         ("time.sleep(600) if first else None; raise RunStopped('stopped', 3)", 3, "stopped"),
         # One that has lost another leaves it to that one's launcher.
-        (
-            f"first or os.kill(os.getpid(), 9); time.sleep(1); raise RuntimeError({GLOO!r})",
-            137,
-            "launch: process 1 was",
-        ),
-        # One that could go on is not asked to save: it would wait for the other.
-        pytest.param(
-            f"{TRAINS}; time.sleep(600) if first else time.sleep(2); os._exit(5)",
-            *(5, ""),
-            marks=pytest.mark.slow,
-        ),
+        (LOST, 137, "launch: process 1 was"),
+        pytest.param(NOT_SAVED, 5, "", marks=pytest.mark.slow),
     ],
 )
 def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
@@ -124,12 +116,10 @@ def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
 
 @pytest.mark.train
 def test_a_launch_that_was_told_to_stop_can_go_on(tmp_path):
-    (tmp_path / "program.py").write_text(
-        "import pathlib, time\npathlib.Path(__file__).with_name('there').touch()\ntime.sleep(600)\n"
-    )
-    process = start_command(
-        [*LAUNCH, tmp_path / "program.py"], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
+    text = "import pathlib, time\npathlib.Path(__file__).with_name('there').touch()\n"
+    (tmp_path / "program.py").write_text(f"{text}time.sleep(600)\n")
+    pipes = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
+    process = start_command([*LAUNCH, tmp_path / "program.py"], **pipes)
     until((tmp_path / "there").exists, running=[process])
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
@@ -144,11 +134,8 @@ def test_a_port_in_use_is_one_message():
         options += ["--main_process_port", str(taken.getsockname()[1])]
         done = capture([*LAUNCH, *options, "-m", "stages.grpo"])
     assert done.returncode == 2
-    assert (
-        done.stderr.strip()
-        .splitlines()[-1]
-        .startswith("launch: Tried to launch distributed communication on port")
-    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("launch: Tried to launch distributed communication on port")
     assert "Traceback" not in done.stderr
 
 

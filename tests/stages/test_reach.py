@@ -31,7 +31,7 @@ import pytest
 
 from tests import stage_process
 from tests.support import ROOMS, ROOT
-from tests.tables import row_cases
+from tests.tables import row_cases, yaml_text
 from tests.waits import start_command
 
 SECONDS = 30  # for an attack; what is refused takes two
@@ -61,17 +61,13 @@ class Arena:
         self.connections, listening = [], socket.create_server(("127.0.0.1", 0), backlog=64)
         threading.Thread(target=self._refuse, args=(listening,), daemon=True).start()
         everywhere = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(ROOM.parent / "home"),
-            "CUDA_VISIBLE_DEVICES": "",  # a GPU wants more addresses than MEMORY leaves
-            "HF_HOME": str(HOME / "huggingface"),
-            "MPLCONFIGDIR": str(HOME / "matplotlib"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "TRUST_FILES": "trusted.py",
-            "REAL_HOME": os.environ["REAL_HOME"],
-            "REAL_CHECKOUT": os.environ["REAL_CHECKOUT"],
-        } | {f"{kind}_proxy": everywhere for kind in ("http", "https", "all")}
+        names = ("PATH", "REAL_HOME", "REAL_CHECKOUT")
+        environment = {name: os.environ[name] for name in names}
+        environment |= {f"{kind}_proxy": everywhere for kind in ("http", "https", "all")}
+        environment |= {"HOME": str(ROOM.parent / "home"), "HF_HOME": str(HOME / "huggingface")}
+        environment |= {"MPLCONFIGDIR": str(HOME / "matplotlib"), "PYTHONDONTWRITEBYTECODE": "1"}
+        # a GPU wants more addresses than MEMORY leaves
+        environment |= {"CUDA_VISIBLE_DEVICES": "", "TRUST_FILES": "trusted.py"}
         command = [sys.executable, "-m", "tests.stages.test_reach", str(HOME)]
         pipe = subprocess.PIPE
         self.parent = start_command(
@@ -88,9 +84,9 @@ class Arena:
         job = json.dumps([f"stages.{stage}", arguments, environment])
         print(job, file=self.parent.stdin, flush=True)
         code = json.loads(self.parent.stdout.readline())
-        text = "".join(
-            (HOME / each).read_text(errors="backslashreplace") for each in ("out", "err")
-        )
+        text = ""
+        for file in (HOME / "out", HOME / "err"):
+            text += file.read_text(errors="backslashreplace")
         return Ended(code, text, len(self.connections) > before)
 
 
@@ -102,9 +98,8 @@ def serve(home: Path):
     configs = importlib.import_module("schema.configs")  # which reads the libraries' sources, once
     list(map(configs.fields, configs.CLASSES))
     for line in sys.stdin:
-        process = multiprocessing.get_context("fork").Process(
-            target=_attack, args=(home, *json.loads(line))
-        )
+        arguments = (home, *json.loads(line))
+        process = multiprocessing.get_context("fork").Process(target=_attack, args=arguments)
         process.start()
         process.join(SECONDS)
         code = process.exitcode
@@ -155,25 +150,17 @@ def room(arena) -> Path:
 
 def tree() -> dict[str, tuple]:
     """Everything there is but what runs are for, and the account's own cache."""
-    left_out = {ROOM / "outputs", ROOM.parent / "home/.cache"}
-    every = [each for each in ROOM.parent.rglob("*") if not left_out & {each, *each.parents}]
-    return {
-        str(each): (s.st_mode, s.st_size, s.st_mtime_ns) for each in every for s in [each.lstat()]
-    }
+    left_out, seen = {ROOM / "outputs", ROOM.parent / "home/.cache"}, {}
+    for path in ROOM.parent.rglob("*"):
+        if not left_out & {path, *path.parents}:
+            status = path.lstat()
+            seen[str(path)] = (status.st_mode, status.st_size, status.st_mtime_ns)
+    return seen
 
 
 # What attacks are made of: recipes, and changes to the clone --------------------------------------
 
-TINY = {
-    "model": "{build: tiny-qwen3}",
-    "data": "{train: [arithmetic: {rows: 60}], validation: 4}",
-    "rewards": "{correct_answer: {weight: 1.0}}",
-    "grpo": (
-        "{max_steps: 1, per_device_train_batch_size: 4, gradient_accumulation_steps: 1,"
-        " num_generations: 2, max_completion_length: 4}"
-    ),
-    "evaluate": "{batch_size: 64, max_new_tokens: 4, control: false}",
-}
+TINY = yaml_text(__file__, "tiny")
 
 
 def recipe(**sections: str) -> str:
@@ -244,10 +231,9 @@ def parquet(room: Path, texts: list[str], times: int, metadata: dict[str, bytes]
     import pyarrow.parquet
 
     order = pa.array(list(range(len(texts))) * times, pa.int32())
-    columns = [pa.DictionaryArray.from_arrays(order, texts)] * 2
-    names = ("problem", "answer")
-    fields = [pa.field(name, columns[0].type, metadata=metadata) for name in names]
-    table = pa.table(columns, schema=pa.schema(fields, metadata=metadata))
+    column = pa.DictionaryArray.from_arrays(order, texts)
+    fields = [pa.field(name, column.type, metadata=metadata) for name in ("problem", "answer")]
+    table = pa.table([column, column], schema=pa.schema(fields, metadata=metadata))
     pa.parquet.write_table(table, room / "theirs.parquet")
     put(room, MINE, recipe(data="{train: [theirs.parquet], validation: 4}"))
 
@@ -285,12 +271,7 @@ BY_NAME = {change.__name__: change for change in [*CHANGES, safetensors, sign]}
 
 # Attacks, and what each kind of them begins with -------------------------------------------------
 
-WARM = recipe(
-    sft=(
-        "{max_steps: 2, per_device_train_batch_size: 2, gradient_accumulation_steps: 1,"
-        " save_steps: 1}"
-    )
-)
+WARM = recipe(sft=yaml_text(__file__, "sft"))
 WARM += "adapter: {r: 4, target_modules: all-linear}\n"
 MINE, JUDGED, RUN = "mine.yaml", ("mine.yaml", "--held-out"), "outputs/mine/sft"
 CHECKPOINT, HELD_OUT = f"{RUN}/checkpoint-1", "outputs/mine/eval/held-out"
@@ -381,8 +362,7 @@ def test_an_attack_is_refused_or_harmless(row, room, arena):
     assert not any(str(HOME) in trace for trace in traces), "names the user's folders"
     lines = [line for line in ended.text.splitlines() if row.says in line]
     if row.harmless:
-        assert ended.code == 0
-        assert lines
+        assert ended.code == 0 and lines
     else:
         assert ended.code in (2, 3, 4)  # 3: a run that had begun; 4: out of memory
         assert any(place in line or "error.txt" in line for line in lines)

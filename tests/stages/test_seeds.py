@@ -22,12 +22,10 @@ def test_the_interval_is_students():
 
 def test_a_gain_is_paired_within_a_seed():
     """The stages differ between seeds by far more than the gain does."""
-    lines = table(
-        {
-            seed: {"sft": 0.1 * seed, "grpo": 0.1 * seed + 0.05 + 0.001 * (seed % 2)}
-            for seed in range(1, 6)
-        }
-    )
+    accuracies = {}
+    for seed in range(1, 6):
+        accuracies[seed] = {"sft": 0.1 * seed, "grpo": 0.1 * seed + 0.05 + 0.001 * (seed % 2)}
+    lines = table(accuracies)
     assert lines[2] == "| 1 | 10.0% | 15.1% |"
     assert lines[7].startswith("| mean | 30.0% ± 19.6 | 35.1% ± ")
     assert lines[9] == "- sft → grpo: +5.1 ± 0.1 points"
@@ -36,18 +34,14 @@ def test_a_gain_is_paired_within_a_seed():
 @cases(__file__, "a_change_is_claimed_beyond_its_interval_alone")
 def test_a_change_is_claimed_beyond_its_interval_alone(accuracies, last):
     labels = ("base", "sft", "grpo")[-len(accuracies[0]) :]
-    actual = table(
-        {seed: dict(zip(labels, each, strict=True)) for seed, each in enumerate(accuracies)}
-    )[-1]
-    assert actual == last
+    seeds = [dict(zip(labels, row, strict=True)) for row in accuracies]
+    assert table(dict(enumerate(seeds)))[-1] == last
 
 
 def test_a_label_of_a_strangers_file_is_only_text():
-    text = "\n".join(
-        table({seed: {"base": 0.5, "![x](y) | <b>": 0.5 + seed / 10} for seed in (1, 2)})
-    )
-    found = kinds(text)
-    assert found["tr_open"] == 4 and not found.keys() & {"image", "html_inline"}
+    seeds = {seed: {"base": 0.5, "![x](y) | <b>": 0.5 + seed / 10} for seed in (1, 2)}
+    counts = kinds("\n".join(table(seeds)))
+    assert counts["tr_open"] == 4 and not counts.keys() & {"image", "html_inline"}
 
 
 RECIPE = "recipes/tiny-arithmetic.yaml"

@@ -61,9 +61,8 @@ def base(tmp_path_factory) -> Path:
 def alone(base, tmp_path_factory) -> Path:
     """The folder of a warm start of one process."""
     folder = tmp_path_factory.mktemp("alone")
-    run_stage(
-        "sft", *SHORT, LORA, BATCH.format(64), f"model.name_or_path={base}", f"output_dir={folder}"
-    )
+    words = [LORA, BATCH.format(64), f"model.name_or_path={base}", f"output_dir={folder}"]
+    run_stage("sft", *SHORT, *words)
     return folder / "sft"
 
 
@@ -163,15 +162,12 @@ def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
     assert run.codes["killed"] not in (0, 75)
     assert f"from {run.killed}/grpo/checkpoint-" in run.printed["again"]
     assert "FutureWarning" not in run.printed["again"]
-    for folder in (
-        "grpo",
-        LAST,
-    ):  # the best checkpoint's weights, which may have been saved before the kill
+    for folder in ("grpo", LAST):
+        # the best checkpoint's weights, which may have been saved before the kill
         assert same_weights(run.killed / folder, run.home / folder)
     evaluations = [line for line in read_lines(run.home / "grpo/metrics.jsonl") if ACCURACY in line]
-    expected = [(2, 8), (4, 8), (6, 8)]
-    wanted = expected
-    assert [(line["step"], len(line[RIGHT])) for line in evaluations] == wanted  # of both processes
+    counts = [(line["step"], len(line[RIGHT])) for line in evaluations]
+    assert counts == [(2, 8), (4, 8), (6, 8)]  # of both processes
     assert all(line[RIGHT].count("1") / 8 == pytest.approx(line[ACCURACY]) for line in evaluations)
     best = json.loads((run.home / "grpo/summary.json").read_text())["best_checkpoint"]
     assert same_weights(run.home / "grpo", Path(best))
@@ -191,9 +187,8 @@ def test_sharded_it_is_the_run_that_it_is_with_ddp(way, runs):
 @pytest.mark.parametrize("way", ["ddp", *SHARDED])
 def test_its_adapter_is_evaluated_by_one_process(way, runs, base):
     home = runs(way).home
-    said = run_stage(
-        "evaluate", *SHORT, LORA, f"model.name_or_path={base}", f"output_dir={home}", "--held-out"
-    ).stdout
+    words = [*SHORT, LORA, f"model.name_or_path={base}", f"output_dir={home}"]
+    said = run_stage("evaluate", *words, "--held-out").stdout
     assert "| sft |" in said and "| grpo |" in said
 
 

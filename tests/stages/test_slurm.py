@@ -22,6 +22,7 @@ from tests import vllm_stand_in
 from tests.namespaces import namespaces
 from tests.stage_process import free_port
 from tests.support import ROOT, TWO_PROCESSES, read_lines, run_stage, same_weights
+from tests.tables import yaml_text
 from tests.waits import capture, run_command, start_command, until
 
 PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
@@ -32,28 +33,7 @@ PATIENCE = 600  # seconds for a run of 2 minutes on one slow core
 SHORT = ["data.validation=40", "sft.max_steps=30", "grpo.max_steps=40", "grpo.save_steps=4"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=16"]
 RATIOS = [f"sampling/importance_sampling_ratio/{each}" for each in ("min", "max")]
-CONFIG = """
-ClusterName=tiny
-SlurmctldHost={name}({here})
-SlurmctldPort={port}
-SlurmUser=root
-SlurmdUser=root
-AuthInfo=socket={folder}/munge.socket
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-PreemptType=preempt/partition_prio
-PreemptMode=REQUEUE
-MailProg=/bin/true
-StateSaveLocation={folder}
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmdSpoolDir={folder}/spool-%n
-SlurmdParameters=config_overrides
-{nodes}
-PartitionName=patient Nodes=ALL PriorityTier=1 GraceTime=300 Default=YES
-PartitionName=urgent Nodes=ALL PriorityTier=2 PreemptMode=OFF
-"""
+CONFIG = yaml_text(__file__, "config")
 
 
 @pytest.fixture
@@ -85,17 +65,15 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
     config = folder / "slurm.conf"
     name = socket.gethostname().split(".")[0]
     nodes = "\n".join(f"NodeName={node} NodeAddr={address}" for node, address in NODES.items())
-    config.write_text(
-        CONFIG.format(folder=folder, name=name, here=HERE, port=free_port(), nodes=nodes)
-    )
+    values = {"folder": folder, "name": name, "here": HERE, "port": free_port(), "nodes": nodes}
+    config.write_text(CONFIG.format(**values))
     for node in NODES:
         (folder / f"spool-{node}").mkdir()
     (folder / "key").write_bytes(os.urandom(64))
     (folder / "key").chmod(0o400)
     monkeypatch.setenv("SLURM_CONF", str(config))
-    munge = ["munged", "--foreground", "--force", f"--key-file={folder}/key"]
-    munge += [f"--socket={folder}/munge.socket", f"--pid-file={folder}/pid"]
-    munge += [f"--log-file={folder}/log", f"--seed-file={folder}/seed"]
+    munge = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket"]
+    munge += [f"--{kind}-file={folder}/{kind}" for kind in ("key", "pid", "log", "seed")]
     daemons = []
     try:
         for command in (munge, ["slurmctld", "-D"], *(slurmd(each, folder) for each in NODES)):
@@ -153,13 +131,19 @@ def checkpoints(run: Path) -> list[Path]:
     return [*run.glob("grpo/checkpoint-*/manifest.json")]
 
 
-def go_on_after_preemption(job: str):
-    """Wait for the job's return to the queue, and then for its end."""
+def after_preemption(job: str, log: Path, run: Path) -> str:
+    """Wait for the job's return to the queue, and then for its end; what it printed."""
     wait(job, lambda: state(job) == "PENDING")
     if state(job) == "PENDING":
         # Slurm would let it wait for two minutes
         asked("scontrol", "update", f"JobId={job}", "StartTime=now")
         wait(job, lambda: state(job) == "COMPLETED")
+    said = log.read_text()
+    print(said)
+    assert "stopped with exit code 75, back into the queue" in said
+    assert state(job) == "COMPLETED"
+    assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
+    return said
 
 
 @pytest.mark.slow
@@ -169,13 +153,8 @@ def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path):
     job = submit(2, log, run)
     wait(job, lambda: checkpoints(run))
     take_the_nodes_away(tmp_path / "urgent")
-    go_on_after_preemption(job)
-    said = log.read_text()
-    print(said)
-    assert "stopped with exit code 75, back into the queue" in said
-    assert state(job) == "COMPLETED"
+    said = after_preemption(job, log, run)
     assert f"job {job}, start 2: 2 processes on n[1-2]" in said
-    assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
     shutil.copytree(run / "sft", tmp_path / "whole/sft")
     settings = ["recipes/tiny-arithmetic.yaml", *SHORT, f"output_dir={tmp_path}/whole"]
     run_stage("grpo", *settings, before=TWO_PROCESSES)
@@ -207,15 +186,10 @@ def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_pat
     take_the_nodes_away(tmp_path / "urgent")
     wait(job, lambda: "stopping: " in log.read_text())
     (vllm / "hold").unlink()  # the step goes on, and needs its completions
-    go_on_after_preemption(job)
-    said = log.read_text()
-    print(said)
+    said = after_preemption(job, log, run)
     assert "grpo: stopped at step " in said and "the vLLM server is gone" not in said
-    assert "stopped with exit code 75, back into the queue" in said
-    assert state(job) == "COMPLETED"
     assert f"job {job}, start 2: 2 processes on n[1-3], with a vLLM server on n1" in said
     assert said.count("trl vllm-serve --model=") == 2 and f"--host={NODES['n1']} " in said
-    assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
     lines = read_lines(run / "grpo/metrics.jsonl")
     ratios = [line[each] for line in lines for each in RATIOS if each in line]
     # sampled from the weights that are trained
@@ -257,10 +231,8 @@ def test_a_process_alone_has_one_gpu(given, seen, tmp_path):
     environment = {"RECIPE": "any", "SLURM_JOB_NUM_NODES": "1"}
     environment["PATH"] = f"{srun.parent}:{os.environ['PATH']}"
     environment |= {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
-    words = ["bash", ROOT / "launch/grpo.slurm"]
-    done = capture(words, cwd=tmp_path, env=environment)
+    done = capture(["bash", ROOT / "launch/grpo.slurm"], cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
-    *_, last = [
-        line for line in done.stdout.splitlines() if line.startswith("CUDA_VISIBLE_DEVICES=")
-    ]
-    assert last == f"CUDA_VISIBLE_DEVICES={seen}"
+    name = "CUDA_VISIBLE_DEVICES="
+    lines = [line for line in done.stdout.splitlines() if line.startswith(name)]
+    assert lines[-1] == f"{name}{seen}"

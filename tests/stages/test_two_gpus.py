@@ -59,8 +59,8 @@ def moved(folder: Path, other: Path) -> float:
 def test_ddp(base, tmp_path):
     said = done(launched("ddp on GPUs", "grpo", tmp_path, base, LORA, "sft=null"))
     assert uses(said) == EACH_ITS_OWN
-    actual = len([line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "reward" in line])
-    assert actual == 6
+    lines = read_lines(tmp_path / "grpo/metrics.jsonl")
+    assert len([line for line in lines if "reward" in line]) == 6
 
 
 def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
@@ -73,23 +73,16 @@ def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
     said = done(launched(way, "sft", stopped, base, LORA, *SFT))
     assert f"from {stopped}/sft/checkpoint-" in said and uses(said) == EACH_ITS_OWN
     done(launched(way, "sft", whole, base, LORA, *SFT))
-    assert 2 * moved(stopped / "sft", whole / "sft") < moved(
-        whole / "sft/checkpoint-40", whole / "sft"
-    )
+    step = moved(whole / "sft/checkpoint-40", whole / "sft")
+    assert 2 * moved(stopped / "sft", whole / "sft") < step
     launch = saved(launched(way, "grpo", stopped, base, LORA, *SFT), stopped / "grpo")
     launch.rank(1).kill()
     assert launch.ended().returncode not in (0, 75) and "grpo: done" not in launch.printed()
     said = done(launched(way, "grpo", stopped, base, LORA, *SFT))
     assert f"from {stopped}/grpo/checkpoint-" in said and uses(said) == EACH_ITS_OWN
     assert moved(stopped / "sft", stopped / "grpo/checkpoint-6") > 0
-    words = [
-        *SHORT,
-        *SFT,
-        LORA,
-        f"model.name_or_path={base}",
-        f"output_dir={stopped}",
-        "--held-out",
-    ]
+    words = [*SHORT, *SFT, LORA, f"model.name_or_path={base}", f"output_dir={stopped}"]
+    words.append("--held-out")
     assert "| grpo |" in run_stage("evaluate", *words, **FIRST).stdout
 
 
@@ -115,12 +108,8 @@ def test_a_server_samples_from_the_policy(tmp_path):
         trained.stderr[-3000:] + server.printed()[-3000:]
     )
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
-    differences = [
-        line[key]
-        for line in lines
-        for key in ["sampling/sampling_logp_difference/mean"]
-        if key in line
-    ]
+    key = "sampling/sampling_logp_difference/mean"
+    differences = [line[key] for line in lines if key in line]
     assert differences and max(differences) < 0.1
 
 
@@ -130,11 +119,8 @@ if __name__ == "__main__":
 
     def watched(trainer, *arguments):
         train(trainer, *arguments)
-        used = [
-            each
-            for each in range(torch.cuda.device_count())
-            if torch._C._cuda_hasPrimaryContext(each)
-        ]
+        gpus = range(torch.cuda.device_count())
+        used = [gpu for gpu in gpus if torch._C._cuda_hasPrimaryContext(gpu)]
         print(f"process {trainer.args.process_index} used GPU {used}", flush=True)
 
     training.train = watched
