@@ -3,6 +3,7 @@ once per session. A summary at the end shows what the session counted and measur
 
 import fcntl
 import gc
+import itertools
 import os
 import shutil
 import sys
@@ -42,14 +43,12 @@ def pytest_collection_modifyitems(items):
 
 def pytest_terminal_summary(terminalreporter):
     if COUNTED:
-        terminalreporter.write_line(
-            "\nhostile values: " + ", ".join(f"{n:,} {what}" for what, n in COUNTED.items())
-        )
+        counts = ", ".join(f"{number:,} {outcome}" for outcome, number in COUNTED.items())
+        terminalreporter.write_line(f"\nhostile values: {counts}")
     if GPU_TABLE:
         rows = "\n".join(f"| {what} | {measured} |" for what, measured in GPU_TABLE.items())
-        terminalreporter.write_line(
-            f"\n| what | measured, {date.today()} |\n| --- | --- |\n{rows}\n"
-        )
+        head = f"| what | measured, {date.today()} |\n| --- | --- |"
+        terminalreporter.write_line(f"\n{head}\n{rows}\n")
 
 
 @pytest.fixture(autouse=True)
@@ -111,10 +110,9 @@ def tiny_qwen2(tmp_path_factory) -> Path:
     vocabulary = {symbol: i for i, symbol in enumerate(sorted(ByteLevel.alphabet()))}
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[])
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    tokenizer.chat_template = (
-        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%"
-        " endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-    )
+    turn = "{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+    header = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    tokenizer.chat_template = f"{{% for m in messages %}}{turn}{{% endfor %}}{header}"
     return random_qwen2(folder, tokenizer, num_hidden_layers=1)
 
 
@@ -125,13 +123,10 @@ def peaked_qwen2(tiny_qwen2, tmp_path_factory) -> Path:
     import torch
     from transformers import AutoTokenizer
 
-    folder, tokenizer = (
-        tmp_path_factory.mktemp("models") / "peaked-qwen2",
-        AutoTokenizer.from_pretrained(tiny_qwen2),
-    )
-    return random_qwen2(
-        folder, tokenizer, torch.bfloat16, num_hidden_layers=2, initializer_range=0.2
-    )
+    folder = tmp_path_factory.mktemp("models") / "peaked-qwen2"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
+    settings = {"num_hidden_layers": 2, "initializer_range": 0.2}
+    return random_qwen2(folder, tokenizer, torch.bfloat16, **settings)
 
 
 @pytest.fixture(scope="session")
@@ -146,19 +141,16 @@ def tiny_moe(tmp_path_factory) -> Path:
     tokenizer = AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 42))
     torch.manual_seed(0)
     small = dict.fromkeys(("num_hidden_layers", "num_attention_heads", "num_experts_per_tok"), 2)
-    small |= dict.fromkeys(("moe_intermediate_size", "head_dim"), 16) | {
-        "hidden_size": 32,
-        "num_experts": 4,
-    }
-    ends = {
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": None,
-    }
-    config = Qwen3MoeConfig(vocab_size=len(tokenizer), num_key_value_heads=1, **small, **ends)
+    small |= {"moe_intermediate_size": 16, "head_dim": 16, "hidden_size": 32, "num_experts": 4}
+    small |= {"num_key_value_heads": 1} | ends_of(tokenizer)
+    config = Qwen3MoeConfig(vocab_size=len(tokenizer), bos_token_id=None, **small)
     Qwen3MoeForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def ends_of(tokenizer) -> dict[str, int]:
+    return {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
 
 
 def random_qwen2(folder: Path, tokenizer, dtype=None, **settings) -> Path:
@@ -167,17 +159,9 @@ def random_qwen2(folder: Path, tokenizer, dtype=None, **settings) -> Path:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-        **settings,
-    )
+    settings |= {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2}
+    settings |= {"num_key_value_heads": 1} | ends_of(tokenizer)
+    config = Qwen2Config(vocab_size=len(tokenizer), bos_token_id=None, **settings)
     Qwen2ForCausalLM(config).to(dtype or torch.float32).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -190,21 +174,14 @@ def math_data(tmp_path_factory) -> Path:
 
     folder = tmp_path_factory.mktemp("data")
     for split, first in (("train", 2), ("test", 12)):
-        sums = [(a, b) for a in range(first, first + 6) for b in range(2, 8)]
-        gsm8k = [
-            (
-                f"Ann has {a} pens and buys {b}. How many?",
-                f"{a}+{b}=<<{a}+{b}={a + b}>>{a + b}.\n#### {a + b}",
-            )
-            for a, b in sums
-        ]
-        maths = [
-            (f"What is ${a}\\cdot {b}$?", f"It is $\\boxed{{{a * b}}}$.", "Level 1", "Algebra")
-            for a, b in sums
-        ]
-        pd.DataFrame(gsm8k, columns=["question", "answer"]).to_parquet(
-            folder / f"gsm8k-{split}.parquet"
-        )
+        gsm8k, maths = [], []
+        for a, b in itertools.product(range(first, first + 6), range(2, 8)):
+            answer = f"{a}+{b}=<<{a}+{b}={a + b}>>{a + b}.\n#### {a + b}"
+            gsm8k.append((f"Ann has {a} pens and buys {b}. How many?", answer))
+            solution = f"It is $\\boxed{{{a * b}}}$."
+            maths.append((f"What is ${a}\\cdot {b}$?", solution, "Level 1", "Algebra"))
+        frame = pd.DataFrame(gsm8k, columns=["question", "answer"])
+        frame.to_parquet(folder / f"gsm8k-{split}.parquet")
         frame = pd.DataFrame(maths, columns=["problem", "solution", "level", "type"])
         frame.to_parquet(folder / f"math-{split}.parquet")
     frame.to_parquet(folder / "math-500.parquet")
@@ -224,14 +201,9 @@ def chain(tmp_path_factory) -> Path:
         if not (said / "evaluate").is_file():
             shutil.rmtree(folder, ignore_errors=True)
             said.mkdir(parents=True)
-            for stage, *options in (["sft"], ["grpo"], ["dpo"], ["evaluate", "--held-out"]):
-                done = run_stage(
-                    stage,
-                    "recipes/tiny-dpo.yaml",
-                    f"output_dir={folder}",
-                    *CHAIN,
-                    *OF_DPO,
-                    *options,
-                )
+            words = ["recipes/tiny-dpo.yaml", f"output_dir={folder}", *CHAIN, *OF_DPO]
+            for stage in ("sft", "grpo", "dpo", "evaluate"):
+                options = ["--held-out"] if stage == "evaluate" else []
+                done = run_stage(stage, *words, *options)
                 (said / stage).write_text(done.stdout)
     return folder

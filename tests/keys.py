@@ -19,6 +19,7 @@ from schema.sections import OWN_SECTIONS, OwnSolutions
 from schema.stages import STAGES
 
 BASE = "the file of a recipe in the same folder, whose keys this one need not repeat"
+GIVEN_BY_US = ("log_metric", "said", "steps_before")  # to a reward
 TOP = {
     "base": (BASE, "such as `base.yaml`"),
     "seed": ("of the data's order, the sampling and the adapter", "`42`"),
@@ -33,48 +34,33 @@ TOP = {
 
 def reference() -> Iterator[str]:
     """The lines of the page."""
-    yield (
-        "# What may a recipe say?\n\nEvery key. Made by `python -m tests.keys`; a test compares the"
-        " two."
-    )
+    yield "# What may a recipe say?\n"
+    yield "Every key. Made by `python -m tests.keys`; a test compares the two."
     rules = values.RULES["recipe"] | {"base": "the name of a file"}
-    yield from _table(
-        "At the top", "", ((key, *told, _words(rules[key])) for key, told in TOP.items())
-    )
+    yield from _table("At the top", "", [(key, *TOP[key], _words(rules[key])) for key in TOP])
     for section, kind in {**OWN_SECTIONS, "data.own_solutions": OwnSolutions}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
-        told = {
-            key: " ".join(text.split()) for key, text in (each.split("`: ", 1) for each in of_keys)
-        }
+        texts = dict(text.split("`: ", 1) for text in of_keys)
         rules = values.OWN_SOLUTIONS if kind is OwnSolutions else values.RULES[section]
-        yield from _table(
-            f"`{section}`", about, (_row(each, told[each.name], rules) for each in fields(kind))
-        )
-    yield (
-        "\n## `rewards`\n\nEach by its name, with its weight and arguments"
-        " ([rewards.md](rewards.md)):\n"
-    )
+        rows = [_row(key, " ".join(texts[key.name].split()), rules) for key in fields(kind)]
+        yield from _table(f"`{section}`", about, rows)
+    arguments = "its weight and arguments ([rewards.md](rewards.md))"
+    yield f"\n## `rewards`\n\nEach by its name, with {arguments}:\n"
     yield from (f"- `{key}`: {_words(rule)}" for key, rule in REWARD_KEYS.items())
-    whole = textwrap.TextWrapper(
-        120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
-    )
-    yield from (
-        whole.fill(f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`")
-        for name in rewards.__all__
-    )
+    lines = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
+    for name in rewards.__all__:
+        line = f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`"
+        yield textwrap.fill(line, 120, **lines)
     yield "- `learned: {model: …, revision: null}`, without `timeout` and `steps`"
-    yield (
-        "\n## The libraries' sections\n\nTheir keys are fields of these; `make check` refuses some,"
-        " and says why.\n"
-    )
+    yield "\n## The libraries' sections\n"
+    yield "Their keys are fields of these; `make check` refuses some, and says why.\n"
     for section, path in configs.SECTIONS.items():
-        ours = STAGES[section].defaults if section in STAGES else {}
-        ours = {
-            key: value for key, value in ours.items() if key not in refused_keys.reserved(section)
-        }
-        yield f"- `{section}`: `{path}`" + "".join(
-            f"; `{key}` is `{value}` by default" for key, value in ours.items()
-        )
+        defaults = STAGES[section].defaults if section in STAGES else {}
+        line = f"- `{section}`: `{path}`"
+        for key, value in defaults.items():
+            if key not in refused_keys.reserved(section):
+                line += f"; `{key}` is `{value}` by default"
+        yield line
 
 
 def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
@@ -106,16 +92,12 @@ def _words(rule: Any) -> str:
 
 
 def _arguments(reward: Callable) -> str:
-    own = [
-        each
-        for each in inspect.signature(reward).parameters.values()
-        if each.kind is each.KEYWORD_ONLY
-    ]
-    own = [each for each in own if each.name not in ("log_metric", "said", "steps_before")]
-    return ", ".join(
-        f"{each.name}: {'…' if each.default is each.empty else json.dumps(each.default)}"
-        for each in own
-    )
+    words = []
+    for name, parameter in inspect.signature(reward).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in GIVEN_BY_US:
+            required = parameter.default is parameter.empty
+            words.append(f"{name}: {'…' if required else json.dumps(parameter.default)}")
+    return ", ".join(words)
 
 
 if __name__ == "__main__":
