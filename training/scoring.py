@@ -13,7 +13,6 @@ import re
 import signal
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple
@@ -227,13 +226,14 @@ def _limited(seconds: float):
 
     A thread interrupts the main one by SIGURG, which does no harm where it comes too late: by
     default it is ignored. A process has one alarm clock, and math_verify sets it in the function.
+    The time is that in which this process could run: a pause, however long, is one of its ticks.
     """
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+    late = threading.Event()
     ended = threading.Event()
-    deadline = time.monotonic() + seconds
 
     def raise_late(number: int, frame):
-        if not ended.is_set() and time.monotonic() >= deadline:
+        if late.is_set() and not ended.is_set():
             raise _Late
 
     is_main_thread = threading.current_thread() is threading.main_thread()  # only it gets signals
@@ -243,12 +243,13 @@ def _limited(seconds: float):
     try:
         try:
             if is_main_thread:
-                threading.Thread(target=_interrupt, args=(deadline, ended), daemon=True).start()
+                arguments = (seconds, late, ended)
+                threading.Thread(target=_interrupt, args=arguments, daemon=True).start()
             yield
         finally:
             ended.set()
     except BaseException:  # asyncio wraps what ends a task of several
-        if time.monotonic() < deadline:
+        if not late.is_set():
             raise
         raise TimeoutError(f"no answer within {seconds:g} s") from None
     finally:
@@ -259,13 +260,18 @@ def _limited(seconds: float):
         faulthandler.cancel_dump_traceback_later()
 
 
-def _interrupt(deadline: float, ended: threading.Event):
-    """Interrupt the main thread at a deadline, and again every tenth of a second until the function
-    has ended: it may wait for its threads while it ends, or be in code that cannot raise."""
-    pause = deadline - time.monotonic()
-    while not ended.wait(pause):
+def _interrupt(seconds: float, late: threading.Event, ended: threading.Event):
+    """Interrupt the main thread after some seconds, and again every tenth of a second until the
+    function has ended: it may wait for its threads while it ends, or be in code that cannot
+    raise."""
+    tick = min(1.0, seconds / 4)
+    for _ in range(round(seconds / tick)):
+        if ended.wait(tick):
+            return
+    late.set()
+    while not ended.is_set():
         signal.pthread_kill(threading.main_thread().ident, signal.SIGURG)
-        pause = 0.1
+        ended.wait(0.1)
 
 
 class Batch(NamedTuple):

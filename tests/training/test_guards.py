@@ -9,6 +9,7 @@ import math
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -224,11 +225,19 @@ def forgets_the_alarm_clock():
     loops()
 
 
-HANGS = [loops, functools.partial(time.sleep, 1000), catches, waits_for_a_thread, gathers]
-HANGS += [sets_the_alarm_clock, forgets_the_alarm_clock, threading.Event().wait]
+HANGS = {
+    "a loop": loops,
+    "sleep": functools.partial(time.sleep, 1000),
+    "a loop that catches": catches,
+    "a thread": waits_for_a_thread,
+    "several tasks": gathers,
+    "the alarm clock set": sets_the_alarm_clock,
+    "the alarm clock forgotten": forgets_the_alarm_clock,
+    "an event": threading.Event().wait,
+}
 
 
-@pytest.mark.parametrize("hang", HANGS, ids=str)
+@pytest.mark.parametrize("hang", HANGS.values(), ids=HANGS)
 def test_one_that_hangs_is_judged_none_and_stops_as_another_fault_does(hang):
     handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGURG)]
     reward = guarded(lambda **columns: hang())
@@ -243,6 +252,18 @@ def test_one_that_hangs_is_judged_none_and_stops_as_another_fault_does(hang):
     assert handlers == [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGURG)]
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     signal.raise_signal(signal.SIGURG)  # one that comes too late
+
+
+def test_a_pause_is_no_verdict():
+    def is_paused(**columns):
+        resume = f"sleep 1.5; kill -CONT {os.getpid()}"
+        subprocess.Popen(["sh", "-c", resume], start_new_session=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return [1.0]
+
+    reward = guarded(is_paused)
+    reward.seconds = 1
+    assert reward(completions=["a"]) == [1.0]
 
 
 def test_a_rewards_own_time_limits_hold_within_ours(capsys):
