@@ -175,7 +175,8 @@ class _Selection:
             if len(rows) == limit:
                 break
             if self._is_usable(number, row, original):
-                row = {"source": self.name} | _clean(row)
+                row = _clean(row)
+                row.setdefault("source", self.name)
                 self.golds[fingerprint(row)] = row["solution"]
                 rows.append(row)
         return rows

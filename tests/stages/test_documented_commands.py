@@ -55,6 +55,7 @@ WORDS = {  # that stand for a reader's own
     "RECIPE=x": "RECIPE=tiny-arithmetic",
     "RECIPE=mine": "RECIPE=qwen-math-lora",  # of which it is a copy
     "RECIPE=outputs/x/grpo/recipe.yaml": f"RECIPE={MADE}/grpo/recipe.yaml",
+    "FILE=recipes/mine.yaml": "FILE=recipes/qwen-math-lora.yaml",
     "recipes/x.yaml": "recipes/tiny-arithmetic.yaml",
     "MODEL=path": f"MODEL={MADE}/sft",
     "FILE=outputs/x/eval/gsm8k": f"FILE={MADE}/eval/arithmetic-digits-2",

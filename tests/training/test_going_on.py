@@ -142,7 +142,8 @@ def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
         (tmp_path / f"checkpoint-{step}/manifest.json").touch()
 
     class State:
-        is_world_process_zero, global_step, max_steps, best_model_checkpoint = True, 4, 9, None
+        is_world_process_zero, global_step, max_steps = True, 4, 9
+        best_model_checkpoint, best_global_step = None, None
         compute_steps = staticmethod(lambda args, steps: None)
 
     class Args:
