@@ -24,7 +24,7 @@ from functools import lru_cache
 from . import pool
 from .checks import CHECKS
 from .equal import NeedsAlgebra, compare_answers
-from .extract import CONTRACT, LENIENT, READINGS, STRICT, Verdict, extract, named_answers
+from .extract import CONTRACT, LENIENT, READINGS, STRICT, Verdict, extract
 from .gold import RUNS, gold_answer, read_check, why_unearnable, worked_solution
 from .thoughts import last_turn
 
@@ -33,6 +33,7 @@ __all__ += ["last_turn", "prepare", "read_check", "why_unearnable", "worked_solu
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
+_gold_answer = lru_cache(maxsize=_CACHE_SIZE)(gold_answer)
 # characters of all answers of a response; more is no answer and would fill the caches
 _MAX_ANSWER = 2000
 
@@ -62,15 +63,8 @@ def judge(
     >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
     """
-    return judge_all(
-        [response],
-        [gold],
-        [question],
-        [check],
-        reading=reading,
-        run_programs=run_programs,
-        timeout=timeout,
-    )[0]
+    columns = [response], [gold], [question], [check]
+    return judge_all(*columns, reading=reading, run_programs=run_programs, timeout=timeout)[0]
 
 
 def judge_all(
@@ -125,11 +119,10 @@ def _judge_by_gold(
     and in parallel if they need algebra."""
     verdicts: list[Verdict | None] = []
     undecided: dict[tuple, list[int]] = {}
-    for response, gold, question, reading in zip(
-        responses, golds, questions, readings, strict=True
-    ):
+    rows = zip(responses, golds, questions, readings, strict=True)
+    for response, gold, question, reading in rows:
         gold_text = _gold_answer(gold)
-        answers, reason, leads = extract(response, reading)
+        answers, reason = extract(response, reading)
         if gold_text is None:
             answer = "; ".join(answers)[:_MAX_ANSWER] or None
             verdicts.append(Verdict(None, answer, "no gold answer to compare with"))
@@ -138,8 +131,6 @@ def _judge_by_gold(
         elif sum(map(len, answers)) > _MAX_ANSWER:
             verdicts.append(Verdict(False, answers[0][:_MAX_ANSWER], "too long for an answer"))
         else:
-            if len(answers) > 1:
-                answers = named_answers(answers, leads, gold_text)
             case = (gold_text, tuple(answers), question, reading == LENIENT)
             verdict = _judge_without_algebra(*case)
             if verdict is None:
@@ -165,11 +156,6 @@ def prepare(golds: Sequence[object]) -> None:
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _gold_answer(gold: object) -> str | None:
-    return gold_answer(gold)
-
-
-@lru_cache(maxsize=_CACHE_SIZE)
 def _judge_without_algebra(
     gold: str, answers: tuple[str, ...], question: str | None, is_lenient: bool
 ) -> Verdict | None:
@@ -187,19 +173,18 @@ _decided_by_algebra: dict[tuple, Verdict] = {}
 def _judge_by_algebra(cases: list[tuple], timeout: float) -> list[Verdict]:
     names = ("gold", "answers", "question", "is_lenient")
     requests = [dict(zip(names, case, strict=True)) for case in cases]
+    if len(_decided_by_algebra) >= _CACHE_SIZE:
+        _decided_by_algebra.clear()
     verdicts = []
     for case, reply in zip(cases, pool.POOL.ask_all(requests, timeout), strict=True):
         answer = _join(case[1])
         if reply is None or "late" in reply:
             # Not remembered: a busy machine may have been the cause.
-            verdicts.append(
-                Verdict(False, answer, f"no verdict within {timeout:g} s", timed_out=True)
-            )
-            continue
-        verdicts.append(Verdict(reply["right"], answer, reply["reason"]))
-        if len(_decided_by_algebra) >= _CACHE_SIZE:
-            _decided_by_algebra.clear()
-        _decided_by_algebra[case] = verdicts[-1]
+            late = f"no verdict within {timeout:g} s"
+            verdicts.append(Verdict(False, answer, late, timed_out=True))
+        else:
+            verdicts.append(Verdict(reply["right"], answer, reply["reason"]))
+            _decided_by_algebra[case] = verdicts[-1]
     return verdicts
 
 

@@ -30,9 +30,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--reading", choices=READINGS, default=CONTRACT, help="where the answer may stand"
-    )
+    where = "where the answer may stand"
+    parser.add_argument("--reading", choices=READINGS, default=CONTRACT, help=where)
     parser.add_argument(
         "--run-programs", action="store_true", help="allow checks that run what a response says"
     )
@@ -75,21 +74,18 @@ def _judge_lines(lines: list[bytes], first: int, reading: str, run_programs: boo
     rows = []
     for number, line in enumerate(lines, first):
         try:
-            rows.append(_read_row(line, run_programs))
-            replies.append({key: value for key, value in rows[-1].items() if key not in _KEYS})
+            row = _read_row(line, run_programs)
         except ValueError as error:
             replies.append({"line": number, "error": str(error)})
-    responses = [row["answer"] for row in rows]
-    golds = [row.get("gold") or None for row in rows]
-    questions = [row.get("question") or None for row in rows]
-    checks = [row.get("check") or None for row in rows]
-    verdicts = iter(
-        judge_all(responses, golds, questions, checks, reading=reading, run_programs=run_programs)
-    )
+            continue
+        rows.append([row.get(key) for key in _KEYS])
+        replies.append({key: value for key, value in row.items() if key not in _KEYS})
+    columns = zip(*rows, strict=True) if rows else [[]] * len(_KEYS)
+    verdicts = iter(judge_all(*columns, reading=reading, run_programs=run_programs))
     return [reply if "error" in reply else reply | asdict(next(verdicts)) for reply in replies]
 
 
-_KEYS = ("answer", "gold", "question", "check")
+_KEYS = ("answer", "gold", "question", "check")  # in the order of the parameters of judge_all
 
 
 def _read_row(line: bytes, run_programs: bool) -> dict:

@@ -22,9 +22,8 @@ from .objections import form, objection
 from .options import choice
 from .phrases import hedge
 from .question import Question
-from .units import change
 from .value import trimmed, value
-from .value_types import Expr, Interval, List, Quantity, Set, Tuple, Union, Value, Words
+from .value_types import Interval, List, Quantity, Set, Tuple, Union, Value, Words
 
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
 # characters of one that is read in the trainer's process, without a limit on the time
@@ -232,10 +231,7 @@ def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) ->
             return False, objected
     if right is None:
         raise NeedsAlgebra
-    if right or not isinstance(expected, Quantity | Expr) or isinstance(typed, Quantity):
-        return right, reason
-    changed = change(plain(answer))  # why "5 or 6" or "about 5" was not read as a number
-    return False, f"not equal to the gold: {changed}" if changed else reason
+    return right, reason
 
 
 def _are_inequalities(expected: Value, typed: Value, gold: str, answer: str) -> bool:

@@ -8,12 +8,13 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import lenient, phrases
+from . import lenient
 from .gold import boxes
 from .notation import key
+from .phrases import CONCLUDING, LONGEST_SENTENCE, TABLES
 from .question import ANNOUNCING, words_of
-from .tables import rows
-from .thoughts import ANSWER_TAG, before_next_question, end_of_turn, outside_thoughts
+from .tables import alternatives
+from .thoughts import ANSWER_TAG, END_OF_TURN, NEXT_QUESTION, outside_thoughts
 from .units import is_known_unit, unit
 
 STRICT = "strict"  # only a closed <answer> block
@@ -38,10 +39,6 @@ _SENTENCE_END = re.compile(
 # and the marks at the start of a line.
 _TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\{|\\[,;:!> ]")
 _MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+")
-_LABEL = re.compile(
-    r"(?:\\text[a-z]*\s*\{\s*(?:final )?answer\s*[:=]\s*\}|(?:final )?answer\s*[:=])\s*",
-    re.IGNORECASE,
-)
 # The text after a box that belongs to its number.
 _SUFFIX = re.compile(
     r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|million|billion|trillion|dozen)\b)"
@@ -52,27 +49,27 @@ _OR_BOX = re.compile(
 )
 # An answer of the box's own kind right beside it: "6, \boxed{5}", "x = 6 or x = \boxed{5}",
 # "\boxed{B} and C".
-_RIVAL = rf"(?P<rival>{phrases.RIVALS.regex.pattern})"
+_RIVALS = TABLES["RIVALS"]
+_RIVAL = rf"(?P<rival>{_RIVALS.regex.pattern})"
 _JOINT = r"[\s$]*(?:,[\s$]*(?:or\b|and\b)?|\bor\b|\band\b|&|/)[\s$]*"
+_LIST_BEGINS = r"(?:^|[\n(\[{:,;]|\b(?:is|are|be|answers?|either|between))[\s$]*"
 _RIVAL_BEFORE = re.compile(
-    rf"(?:(?P<name>\b[a-zA-Z])\s*=\s*)?(?<![\w.\\]){_RIVAL}(?P<joint>{_JOINT})(?:(?P<again>[a-zA-Z])\s*=[\s$]*)?\Z"
+    rf"(?:(?P<name>\b[a-zA-Z])\s*=\s*|{_LIST_BEGINS}){_RIVAL}{_JOINT}(?:(?P<again>[a-zA-Z])\s*=[\s$]*)?\Z"
 )
-_RIVAL_AFTER = re.compile(rf"{_JOINT}(?:(?P<again>[a-zA-Z])\s*=\s*)?{_RIVAL}")
-_LIST_BEGINS = re.compile(r"(?:^|[\n(\[{:,;]|\b(?:is|are|be|answers?|either))[\s$]*\Z")
+_RIVAL_AFTER = re.compile(
+    rf"{_JOINT}(?:[a-zA-Z]\s*=\s*)?{_RIVAL}(?![^.,;\n]*=)"
+)  # not "\boxed{9} and 2^3 = 8"
 _STATEMENT = re.compile(
-    "(?i)(?:"
-    + "|".join(pattern for _, pattern in rows("announcements.tsv"))
-    + rf")\s*\**\s*(?P<answer>[^\n]{{1,{phrases.LONGEST_SENTENCE + 1}}})"
+    rf"(?i)(?:{alternatives('announcements.tsv')})"
+    rf"\s*\**\s*(?P<answer>[^\n]{{1,{LONGEST_SENTENCE + 1}}})"
 )
 _IN_ENGLISH = re.compile(r"(?i)ans|#")
-_CORRECTION = re.compile("|".join(pattern for (pattern,) in rows("corrections.txt")), re.IGNORECASE)
-_TAKEN_BACK = phrases.DENIED_AFTER.consequence.format("a second thought")
+_CORRECTION = re.compile(alternatives("corrections.txt"), re.IGNORECASE)
 _FINAL = re.compile(
     r"\b(?:final result|answer)\b(?:[\s:*$=({\[]|\\[\[(]|\b(?:is|are|therefore|thus|then|hence|"
     r"so)\b)*\Z",
     re.IGNORECASE,
 )
-_NAME_BEFORE = re.compile(r"\b([a-zA-Z])\s*=[\s$]*\Z")
 
 
 class Extraction(NamedTuple):
@@ -80,7 +77,6 @@ class Extraction(NamedTuple):
 
     answers: list[str]  # several where the response has several
     reason: str  # "" where there are answers
-    leads: tuple[str, ...] = ()  # the texts before the answers, where they are boxes of one text
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +89,7 @@ class Verdict:
     timed_out: bool = False
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            "a Verdict is neither true nor false: read its .right, which is True, False or None"
-        )
+        raise TypeError("a Verdict is neither true nor false: read its .right, which may be None")
 
 
 def extract(response: str, reading: str = CONTRACT) -> Extraction:
@@ -106,31 +100,23 @@ def extract(response: str, reading: str = CONTRACT) -> Extraction:
     visible = outside_thoughts(response)
     if visible is None:
         return Extraction([], "the thought is not closed")
-    visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", end_of_turn(visible))
-    first = before_next_question(visible)
+    visible = END_OF_TURN.split(visible, 1)[0]
+    visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", visible)
+    first = NEXT_QUESTION.split(visible, 1)[0]
     if first != visible and _has_place(first):
         visible = first
     blocks, is_closed = answer_blocks(visible)
     if reading == STRICT and not (blocks and is_closed):
         return Extraction([], "no closed <answer> block")
     if reading == LENIENT and not blocks:
-        blocks = lenient.tagged_answers(visible)
+        blocks = [match[2] for match in lenient.TAG.finditer(visible)]
     if blocks:
         return _extract_from_blocks(blocks)
     extraction = _extract_from_text(visible)
-    if reading == LENIENT:
-        extraction = _or_last_line(extraction, visible)
+    if reading == LENIENT and extraction is None:
+        line = lenient.last_line(visible)
+        extraction = Extraction([_strip_marks(line)], "") if line else None
     return extraction or Extraction([], "no answer block, box or announced answer")
-
-
-def _or_last_line(extraction: Extraction | None, visible: str) -> Extraction | None:
-    """Return the answer of the last line where no place has one."""
-    if extraction is not None and not extraction.reason.startswith(_PARTLY):
-        return extraction
-    line = lenient.last_line(visible)
-    if not line or (extraction is not None and "boxed" in line):
-        return extraction
-    return Extraction([_strip_marks(line)], "")
 
 
 def _has_place(text: str) -> bool:
@@ -180,7 +166,7 @@ def _extract_from_text(text: str) -> Extraction | None:
     start, end, content = text_boxes[-1]
     boxed = _extract_boxes(text, text_boxes)
     stated = _extract_statements(text[end:], after_a_box=True)
-    if stated is None or not stated.answers or len(content) > phrases.LONGEST_SENTENCE:
+    if stated is None or not stated.answers or len(content) > LONGEST_SENTENCE:
         return boxed
     if {key(answer).rpartition("=")[2] for answer in stated.answers} == {key(content)}:
         return stated if boxed.reason.startswith(_PARTLY) else boxed
@@ -214,7 +200,7 @@ def _extract_boxes(text: str, text_boxes: list[tuple[int, int, str]]) -> Extract
     """Return the answers of all boxes (start, end, content); none if the text objects to one."""
     if len(text_boxes) > _MAX_ANSWERS:
         return Extraction([], "too many boxes")
-    answers, are_final, leads = [], [], []
+    answers, befores, leads = [], [], []
     end_before = 0
     for start, end, content in text_boxes:
         # From the box before on, where that is near; a line break stands for the start of the text.
@@ -227,46 +213,32 @@ def _extract_boxes(text: str, text_boxes: list[tuple[int, int, str]]) -> Extract
         if answers:
             before = _OR_BOX.sub(", ", before + "\\boxed").removesuffix("\\boxed")
         after = _OR_BOX.sub(", ", after, count=1)
-        unit_after = _unit_after(after)
         before = _mathematics_before(before)
         after = _TEXT.sub(" ", after)
         suffix = _SUFFIX.match(after)
         objection = _objection(content, before, after, suffix.end() if suffix else 0)
-        if objection == _TAKEN_BACK and start != text_boxes[-1][0]:  # a later box replaces it
-            answers, are_final, leads = [], [], []
-            continue
         if objection:
             return Extraction([], f"the box is {objection}")
-        answer = _inner(content)
-        if answer is None:
-            return Extraction([], "the box holds more than the box inside it")
-        label = _LABEL.match(answer)
-        if label:
-            answer = answer[label.end() :]
         leads.append(lead)
-        are_final.append(_FINAL.search(before) is not None)
-        answers.append(answer + (suffix[1] if suffix else "") + unit_after)
-    if len(answers) > 1 and not any(are_final[:-1]) and (are_final[-1] or _concludes(leads)):
-        # The boxes on the way are no answers.
-        return Extraction(answers[-1:], "", tuple(leads[-1:]))
-    return Extraction(answers, "", tuple(leads))
+        befores.append(before)
+        answers.append(content + (suffix[1] if suffix else "") + _unit_after(text[end : end + 40]))
+    if len(answers) == 1:
+        return Extraction(answers, "")
+    ranks = list(map(_rank, befores, leads))
+    if ranks[-1] > max(ranks[:-1]):  # the boxes on the way are no answers
+        return Extraction(answers[-1:], "")
+    return Extraction(_named(answers, leads), "")
+
+
+def _rank(before: str, lead: str) -> int:
+    """How much the text before a box says that it is the answer, not one on the way to it."""
+    return 2 if _FINAL.search(before) else int(_CONCLUDES.search(lead) is not None)
 
 
 _CONCLUDES = re.compile(
-    rf"(?i)(?<!\w)(?:{phrases.CONCLUDING}|together|total|altogether|overall|combined|finally|"
+    rf"(?i)(?<!\w)(?:{CONCLUDING}|together|total|altogether|overall|combined|finally|"
     r"that is|au total|insgesamt|en total|in totale|no total|всего)(?!\w)|一共"
 )
-_OFFERS_CHOICE = re.compile(
-    r"(?i)\b(?:or|either|another|other|alternativ\w*|also|possib\w*|candidates?|options?|else|maybe|"
-    r"ou|oder|o|или)\b"
-)
-
-
-def _concludes(leads: list[str]) -> bool:
-    """Whether the last box is the conclusion of the others by the words before it."""
-    if any(map(_OFFERS_CHOICE.search, leads)):
-        return False
-    return bool(_CONCLUDES.search(leads[-1])) and not any(map(_CONCLUDES.search, leads[:-1]))
 
 
 def _objection(content: str, before: str, after: str, suffix: int) -> str | None:
@@ -275,15 +247,15 @@ def _objection(content: str, before: str, after: str, suffix: int) -> str | None
     words_before = before.lower()
     words_after = after.lower()
     return (
-        phrases.DENIED_BEFORE.search(words_before)
-        or phrases.PARTIAL_BEFORE.search(words_before)
-        or phrases.DENIED_AFTER.match(words_after)
-        or ("." not in content and phrases.ROUNDED_BEFORE.search(words_before))
-        or phrases.BOUND_BEFORE.search(words_before)
-        or phrases.BOUND_AFTER.match(words_after)
-        or phrases.PART_BEFORE.search(before)
-        or phrases.ARITHMETIC_BEFORE.search(words_before)
-        or phrases.PART_AFTER.match(after, suffix)
+        TABLES["DENIED_BEFORE"].search(words_before)
+        or TABLES["PARTIAL_BEFORE"].search(words_before)
+        or TABLES["DENIED_AFTER"].match(words_after)
+        or ("." not in content and TABLES["ROUNDED_BEFORE"].search(words_before))
+        or TABLES["BOUND_BEFORE"].search(words_before)
+        or TABLES["BOUND_AFTER"].match(words_after)
+        or TABLES["PART_BEFORE"].search(before)
+        or TABLES["ARITHMETIC_BEFORE"].search(words_before)
+        or TABLES["PART_AFTER"].match(after, suffix)
         or _rival(content, before, after)
     )
 
@@ -291,38 +263,15 @@ def _objection(content: str, before: str, after: str, suffix: int) -> str | None
 def _rival(content: str, before: str, after: str) -> str | None:
     """Return an objection to a box that has another candidate of its kind right beside it.
 
-    The value of another name ("x = 2, y = \\boxed{5}") is no rival, nor is the result of a
-    calculation ("2 + 3 = 5, \\boxed{5}").
+    The value of another name ("x = 2, y = \\boxed{5}") is no rival.
     """
     match = _RIVAL_BEFORE.search(before)
-    if match and _is_rival_before(match, before) and _same_kind(match["rival"], content):
-        return f"{phrases.RIVALS.match(match['rival'])} before it"
+    if match and match["name"] == match["again"] and _same_kind(match["rival"], content):
+        return f"{_RIVALS.match(match['rival'])} before it"
     match = _RIVAL_AFTER.match(after)
-    if match and _is_rival_after(match, before, after) and _same_kind(match["rival"], content):
-        return f"{phrases.RIVALS.match(match['rival'])} after it"
+    if match and _same_kind(match["rival"], content):
+        return f"{_RIVALS.match(match['rival'])} after it"
     return None
-
-
-def _is_rival_before(match: re.Match, before: str) -> bool:
-    if match["name"] is not None or match["again"] is not None:
-        return match["name"] == match["again"]
-    text = before[: match.start("rival")]
-    if text.rstrip(" $-−").endswith(("=", "+", "*", "/", "^", "·", "×", "}")):
-        return False
-    if match["joint"].strip(" $\n") != ",":
-        return True
-    # "on May 3, \boxed{12}" and "Bob, \boxed{Alice}" list nothing.
-    return not match["rival"][1:2].islower() and _LIST_BEGINS.search(text) is not None
-
-
-def _is_rival_after(match: re.Match, before: str, after: str) -> bool:
-    name = _NAME_BEFORE.search(before)
-    if name and match["again"] is not None and name[1] != match["again"]:
-        return False
-    if match["rival"][1:2].islower() and match[0].lstrip(" $").startswith(","):  # an address
-        return False
-    # "\boxed{9} and 2^3 = 8"
-    return re.match(r"[^.,;\n]*=", after[match.end() :]) is None
 
 
 def _same_kind(rival: str, content: str) -> bool:
@@ -330,49 +279,30 @@ def _same_kind(rival: str, content: str) -> bool:
     content = re.sub(r"\\(?:text|mathrm|textbf|mathbf)\s*\{([^{}]*)\}|[\s$]", r"\1", content)
     if rival == content:
         return False
-    return re.fullmatch(phrases.RIVALS.phrase(rival).box, content) is not None
+    return re.fullmatch(_RIVALS.phrase(rival).box, content) is not None
 
 
 _UNIT_AFTER = re.compile(
-    r"[\s$]*(?:\\[,;:! ]|~)*\s*(?:\\(?:text[a-z]*|mathrm|"
-    r"mbox)\s*\{\s*([^{}]*?)\s*\}(\s*\^\s*\{?[23]\}?)?|((?:in )?base[ -]\w+|[ap]\.?m\b\.?|"
-    r"(?!has\b)(?:(?:square|cubic|sq|cu)\.? )?[A-Za-z]+(?:\s*\^\s*\{?[23]\}?|[²³])?(?:\s?(?:/|"
-    r"per)\s?[a-zA-Z]+)?))"
+    r"[\s$]*(?:\\[,;:! ]|~)*\s*("
+    r"\\(?:text[a-z]*|math(?:rm|bf)|mbox)\s*\{[^{}]*\}(?:\s*\^\s*\{?[23]\}?)?|"
+    r"(?!has\b)(?:(?:square|cubic|sq|cu)\.? )?[A-Za-z]+(?:\s*\^\s*\{?[23]\}?|[²³])?"
+    r"(?:\s?(?:/|per)\s?[a-zA-Z]+)?)"
 )
 
 
 def _unit_after(after: str) -> str:
-    """Return the unit, the base or the half of the day after a box."""
+    """Return the unit after a box."""
     match = _UNIT_AFTER.match(after)
-    if match is None:
-        return ""
-    text = (match[1] or "") + (match[2] or "") if match[1] is not None else match[3]
-    if re.fullmatch(r"(?:in )?base[ -]\w+|[ap]\.?m\.?", text, re.IGNORECASE):
-        return " " + text
-    if match[3] == "in" and re.match(r"\s*[A-Za-z0-9$\\]", after[match.end() :]):
-        return ""  # "\boxed{5} in total"
-    name = unit(text)
-    if not name or not is_known_unit(name):
-        return ""
-    return f" \\text{{{match[1]}}}{match[2] or ''}" if match[1] else f" {text}"
-
-
-def _inner(content: str) -> str | None:
-    """Return the content of a box within a box; None where it is only a part of the outer one."""
-    inner_boxes = boxes(content)
-    if not inner_boxes:
-        return content
-    start, end, inner = inner_boxes[0]
-    has_more = (content[:start] + content[end:]).strip(" $\n")
-    return None if has_more or boxes(inner) else inner
+    name = unit(match[1]) if match else None
+    return f" {match[1]}" if name and is_known_unit(name) else ""
 
 
 # The beginning of a sentence that announces an answer, and the answer: not "this answer is 2 more",
 # nor "the answer is even".
 _OPENING = re.compile(
     r"(?i)(?:\A|[\n.!?。"
-    rf"]|\b(?:{phrases.CONCLUDING}))(?:\W|(?:and|but|then|the|our|my|correct|wait|no|actually|"
-    rf"sorry|{phrases.CONCLUDING})(?!\w))*\Z"
+    rf"]|\b(?:{CONCLUDING}))(?:\W|(?:and|but|then|the|our|my|correct|wait|no|actually|"
+    rf"sorry|{CONCLUDING})(?!\w))*\Z"
 )
 _VALUE = re.compile(r"(?i)(?:[\s$*({\[]|\\[(\[]|[a-z]\s*=)*+(?:[-−+±√π.\d\\]|[a-z]\s*[-^+*/(_<>])")
 
@@ -392,7 +322,7 @@ def _extract_statements(text: str, after_a_box: bool = False) -> Extraction | No
             return Extraction([], objection)
         sentence_end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: sentence_end.start()] if sentence_end else match["answer"]
-        if len(answer) > phrases.LONGEST_SENTENCE:
+        if len(answer) > LONGEST_SENTENCE:
             return Extraction([], "the stated answer is too long")
         if sentence_end and "?" in sentence_end[0]:
             return Extraction([], "the stated answer is a question")
@@ -409,7 +339,7 @@ def _extract_statements(text: str, after_a_box: bool = False) -> Extraction | No
 
 def _objection_before(before: str, announcement: str) -> str | None:
     """Return the objection of the text before a statement to its answer."""
-    objection = phrases.DENIED_BEFORE.search(before) or phrases.PARTIAL_BEFORE.search(before)
+    objection = TABLES["DENIED_BEFORE"].search(before) or TABLES["PARTIAL_BEFORE"].search(before)
     if objection:
         return f"the stated answer is {objection}"
     if announcement.isascii() and _IN_ENGLISH.search(announcement):
@@ -456,19 +386,17 @@ _WRAPPED = re.compile(
 _NAME = re.compile(r"(?:(?<![A-Za-z])([A-Za-z])\s*=|\(([a-h]|i{1,3}|[1-9])\)[^()]*)[\s$]*$")
 
 
-def named_answers(answers: list[str], leads: tuple[str, ...], gold: str) -> list[str]:
+def _named(answers: list[str], leads: list[str]) -> list[str]:
     """Return the `answers` of several boxes, named as the text before them names them:
-    `p=\\boxed{4}` and `q=\\boxed{3}` are "p=4, q=3"."""
-    if len(leads) != len(answers):
-        return answers
+    `p=\\boxed{4}` and `q=\\boxed{3}` are "p=4, q=3", and (b) stands behind (a)."""
     names = [_NAME.search(lead) for lead in leads]
     if not all(names):
         return answers
-    variables = [name[1] for name in names]
-    if all(variables) and len(set(variables)) == len(variables):
-        pairs = zip(variables, answers, strict=True)
-        return [", ".join(f"{name}={answer}" for name, answer in pairs)]
-    if not any(variables) and re.match(r"\(?(?:a|i|1)\)", gold):
+    variables = {name[1] for name in names}
+    if None not in variables and len(variables) == len(answers):
+        pairs = zip(names, answers, strict=True)
+        return [", ".join(f"{name[1]}={answer}" for name, answer in pairs)]
+    if variables == {None}:
         labelled = sorted(zip([name[2] for name in names], answers, strict=True))
         return [answer for _, answer in labelled]
     return answers

@@ -4,23 +4,23 @@ A bare sentence, a last line, `{"answer": 12}` or another tag than `<answer>`. E
 column reads so, and no reward does.
 """
 
-import json
 import re
 
 from .phrases import CONCLUDING
-from .tables import rows
+from .tables import alternatives
 
-_TAG = re.compile(
+# what other prompts ask for, `<solution>12</solution>`
+TAG = re.compile(
     r"<\s*+(solution|final_answer|final answer|final|ans|result)\s*>(.*?)<\s*+/\s*+\1\s*>",
     re.I | re.S,
 )
-_KEYS = ("answer", "final_answer", "final answer", "solution", "result")
-_OBJECT = re.compile(r"\{[^{}]{1,300}\}\s*(?:```)?\s*\Z")
+_OTHER_KEYS = r"(?:(?!answer|solution|result)[^{}]){0,300}"
+_JSON = re.compile(
+    rf"\{{{_OTHER_KEYS}?\"(?:(?:final[ _])?answer|solution|result)\"\s*:\s*\"?([^\",{{}}]+)\"?"
+    rf"{_OTHER_KEYS}\}}\s*(?:```)?\s*\Z"
+)
 _COURTESY = re.compile(
-    r"(?:(?<=[.!?。\n*])|\A)\s*(?:"
-    + "|".join(pattern for (pattern,) in rows("courtesies.txt"))
-    + r")[^\n]*\Z",
-    re.IGNORECASE,
+    rf"(?:(?<=[.!?。\n*])|\A)\s*(?:{alternatives('courtesies.txt')})[^\n]*\Z", re.IGNORECASE
 )
 _CONCLUSION = re.compile(rf"(?i)\W*(?:{CONCLUDING})(?!\w)")
 _SENTENCE = re.compile(r".*[^\W\d_].*[.。।]$")
@@ -28,11 +28,6 @@ _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _EQUATION = re.compile(r"(?:\$\$?|\\\[|\\\()?\s*[a-zA-Z](?:_\w|\([a-z]\))?\s*=[^=]+")
 _LONGEST_LINE = 200  # characters
 _MOST_COURTESIES = 4
-
-
-def tagged_answers(visible: str) -> list[str]:
-    """Return the contents of the tags that other prompts ask for, `<solution>12</solution>`."""
-    return [match[2] for match in _TAG.finditer(visible)]
 
 
 def last_line(visible: str) -> str | None:
@@ -44,13 +39,11 @@ def last_line(visible: str) -> str | None:
         if not courtesy or not courtesy.start():
             break
         text = text[: courtesy.start()].strip(" \n\U0001f300-\U0001faff")
-    in_json = _answer_of_json(text)
+    in_json = _JSON.search(text)
     if in_json:
-        return in_json
+        return in_json[1].strip()
     *way, line = text.splitlines() or [""]
     line = line.strip()
-    if line in ("$$", r"\]") and way:
-        line = way.pop().strip()
     if not 0 < len(line) <= _LONGEST_LINE:
         return None
     bold = _BOLD.findall(line)
@@ -61,15 +54,3 @@ def last_line(visible: str) -> str | None:
     if is_answer or _EQUATION.fullmatch(line):
         return line.removeprefix("∴").strip()
     return None
-
-
-def _answer_of_json(text: str) -> str | None:
-    match = _OBJECT.search(text)
-    if not match:
-        return None
-    try:
-        values = json.loads(match[0].rstrip("` \n"))
-    except ValueError:
-        return None
-    answers = [values[key] for key in _KEYS if key in values]
-    return str(answers[0]) if len(answers) == 1 and not isinstance(answers[0], dict) else None

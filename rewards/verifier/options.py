@@ -14,7 +14,6 @@ _CHOICE = re.compile(
     r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|,(?!\s*[A-Za-z](?![a-z]))|$))\s*\}?\s*[.:,]?\s*(.*)"
 )
 _LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
-_ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
 _OPTION = re.compile(
     r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)[^\S\n]*([A-J])\s*[.):]\s|(?<!\S)([A-J])\)\s"
 )
@@ -25,7 +24,6 @@ class _Choice(NamedTuple):
     """An answer such as "(B)" or "B. 14"."""
 
     letter: str
-    is_bracketed: bool
     text: str  # behind the letter
 
 
@@ -34,19 +32,16 @@ def choice(
 ) -> tuple[bool | None, str] | None:
     """The verdict where the gold is the letter of an option, or the answer is one and the question
     lists options; None elsewhere."""
-    praise = r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$"
-    answer = re.sub(praise, "", answer)
     wanted = _read_choice(gold)
     chosen = _read_choice(answer)
     options = _options(question) if question and (wanted or chosen) else {}
-    if wanted and wanted.text:
-        listed = options.get(wanted.letter)
-        if listed is not None and _alike(listed, wanted.text, algebra):
-            return choice(wanted.letter, answer, question, algebra)
-        is_letter = chosen and not chosen.text and chosen.letter.upper() == wanted.letter
-        if is_letter and not wanted.is_bracketed:  # C of "C. 14"
-            return True, "the option"
-    elif wanted and wanted.letter in _LETTERS:
+    if (
+        wanted
+        and wanted.text
+        and not _alike(options.setdefault(wanted.letter, wanted.text), wanted.text, algebra)
+    ):
+        wanted = None
+    if wanted and wanted.letter in _LETTERS:  # C, or C of "C. 14"
         if chosen and chosen.letter.upper() in _LETTERS:
             is_right = _is_right_choice(wanted.letter, chosen, options, algebra)
             return is_right, "the option" if is_right else "another option"
@@ -60,7 +55,7 @@ def choice(
 
 def _read_choice(text: str) -> _Choice | None:
     match = _CHOICE.fullmatch(trimmed(plain(text)))
-    return match and _Choice(match[1] or match[2], match[1] is not None, match[3])
+    return match and _Choice(match[1] or match[2], match[3])
 
 
 def _is_right_choice(
@@ -70,7 +65,7 @@ def _is_right_choice(
     text is unknown, no further letter may follow."""
     is_listed = letter in options
     further = _MARKED_LETTER if is_listed else _LETTER
-    if chosen.letter.upper() != letter or further.search(chosen.text) or _ALSO.match(chosen.text):
+    if chosen.letter.upper() != letter or further.search(chosen.text):
         return False
     return not chosen.text or not is_listed or _alike(options[letter], chosen.text, algebra)
 

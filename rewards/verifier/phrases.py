@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .tables import patterns, rows
+from .tables import alternatives, patterns
 
 LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
 
@@ -51,27 +51,22 @@ class Table:
         patterns = "|".join(phrase.pattern for phrase in self.phrases)
         return re.compile(f"{self.head}(?:{patterns}){self.tail}")
 
-    @cached_property
-    def _named(self) -> re.Pattern:
-        """The same with a group for every phrase, which takes longer."""
-        groups = "|".join(f"(?P<_{n}>{phrase.pattern})" for n, phrase in enumerate(self.phrases))
-        return re.compile(f"{self.head}(?:{groups}){self.tail}")
-
     def search(self, text: str) -> str | None:
         """Return the consequence for `text`, or None if it contains none of the phrases."""
         match = self.regex.search(text)
-        return self._consequence_at(text, match.start()) if match else None
+        return self.match(text, match.start()) if match else None
 
     def match(self, text: str, start: int = 0) -> str | None:
         """Return the consequence of the phrase that begins at position `start`."""
-        return self._consequence_at(text, start) if self.regex.match(text, start) else None
+        phrase = self.phrase(text, start) if self.regex.match(text, start) else None
+        return self.consequence.format(phrase.name) if phrase else None
 
-    def phrase(self, text: str, start: int = 0) -> Phrase:
+    def phrase(self, text: str, start: int = 0) -> Phrase | None:
         """Return the phrase that begins at position `start`."""
-        return self.phrases[int(self._named.match(text, start).lastgroup[1:])]
-
-    def _consequence_at(self, text: str, start: int) -> str:
-        return self.consequence.format(self.phrase(text, start).name)
+        for phrase in self.phrases:
+            if re.compile(f"{self.head}(?:{phrase.pattern}){self.tail}").match(text, start):
+                return phrase
+        return None
 
 
 def _read() -> dict[str, Table]:
@@ -87,18 +82,7 @@ def _read() -> dict[str, Table]:
 TABLES = _read()
 REQUESTS = {request.name: request for request in TABLES.pop("REQUESTS").phrases}
 # Words between the way to the answer and the answer.
-CONCLUDING = "|".join(pattern for (pattern,) in rows("concluding.txt"))
-DENIED_BEFORE = TABLES["DENIED_BEFORE"]
-PARTIAL_BEFORE = TABLES["PARTIAL_BEFORE"]
-DENIED_AFTER = TABLES["DENIED_AFTER"]
-BOUND_BEFORE = TABLES["BOUND_BEFORE"]
-ROUNDED_BEFORE = TABLES["ROUNDED_BEFORE"]
-BOUND_AFTER = TABLES["BOUND_AFTER"]
-PART_BEFORE = TABLES["PART_BEFORE"]
-ARITHMETIC_BEFORE = TABLES["ARITHMETIC_BEFORE"]
-PART_AFTER = TABLES["PART_AFTER"]
-RIVALS = TABLES["RIVALS"]
-HEDGES = TABLES["HEDGES"]
+CONCLUDING = alternatives("concluding.txt")
 PERCENT = REQUESTS["a percentage"]
 BASE = REQUESTS["a base"]
 INTO_BASE = REQUESTS["a number in another base"]
@@ -113,4 +97,4 @@ INTERVAL = REQUESTS["interval notation"]
 
 def hedge(answer: str) -> str | None:
     """Return how `answer` doubts or denies its value, or None if it does neither."""
-    return HEDGES.search(re.sub(r"\b(?:in|of|by|since|and|to) May\b", "", answer).lower())
+    return TABLES["HEDGES"].search(re.sub(r"\b(?:in|of|by|since|and|to) May\b", "", answer).lower())

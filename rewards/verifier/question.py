@@ -4,23 +4,19 @@ asks."""
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from .numerals import SCALES, is_number_word
 from .phrases import UNIT
-from .tables import sections
-from .units import ASKED_BY, KINDS, NAMES
+from .tables import word_lists
+from .units import ASKED_BY, KINDS, NAMES, is_known_unit
 from .units import unit as unit_name
 
-_WORDS = {name: frozenset(text.split()) for name, text in sections("words.txt").items()}
+_WORDS = word_lists("words.tsv")
 ANNOUNCING = _WORDS["announcing"]
 JOINING = _WORDS["joining"]
 NEVER = _WORDS["never"]
-# Mathematics between dollars, or all between two spaces.
-PIECE = re.compile(
-    r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+"
-)
 PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
-_WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-zπ]")
 _ENGLISH = re.compile(
     r"(?i)\b(?:the|of|how|what|which|who|find|compute|evaluate|calculate|write|give|solve|express|"
     r"simplify|list|name|order|sort|convert|determine|round|is)\b"
@@ -42,6 +38,10 @@ _ASKS_FOR_AMOUNT = re.compile(r"\bhow (?:much|long|far|old|tall|high|wide|deep)\
 _ASKS_FOR_CONTENT = re.compile(
     r"\bwhat (?:is|was|will be) the (?:(?:total|surface|lateral|maximum|minimum|largest|smallest|"
     r"new|combined) )*(area|volume)\b"
+)
+_ASKS_FOR_SHARE = re.compile(
+    r"(?i)\b(?:what|which)(?: is the| was the)? (?:percent|percentage|fraction|share|proportion|"
+    r"ratio|probability)\b"
 )
 _SENTENCE = re.compile(r"(?<=[.!?。？])\s+")
 
@@ -73,13 +73,6 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text)
 
 
-def is_word(piece: str) -> bool:
-    """Whether a piece of a sentence is a word, and neither mathematics nor a number in words."""
-    if re.search(r"[⁰¹²³⁴-⁹]", piece) or _WORD.fullmatch(piece) is None:
-        return False
-    return not all(map(is_number_word, re.split("[-’']", piece.lower())))
-
-
 @dataclass
 class Question:
     """The text of a problem; "" where there is none."""
@@ -100,20 +93,17 @@ class Question:
         return (asking or sentences)[-1]
 
     @cached_property
+    def _counted(self) -> list[list[str]]:
+        """What the question counts: `red apples` of "How many red apples does Tom have?"."""
+        return [_counted_words(phrase) for phrase in _COUNTED.findall(self._asking.lower())]
+
+    @cached_property
     def _counted_stems(self) -> frozenset[str]:
-        """What the question counts: `apple` of "How many apples does Tom have?"."""
-        stems = set()
-        for phrase in _COUNTED.findall(self._asking.lower()):
-            stems.update(map(stem, _counted_words(phrase)))
-        return frozenset(stems)
+        return frozenset(map(stem, chain(*self._counted)))
 
     @cached_property
     def _asking_stems(self) -> frozenset[str]:
         return frozenset(map(stem, words_of(self._asking)))
-
-    @cached_property
-    def _stems(self) -> frozenset[str]:
-        return frozenset(map(stem, words_of(self.text)))
 
     def counts(self, word: str) -> bool:
         """Whether the question counts what `word` names. One that does not say what it counts
@@ -123,22 +113,24 @@ class Question:
         if self._counted_stems:
             is_bound = word.lower() in NEVER and word.lower() not in _COMPARED
             return stem(word) in self._counted_stems and not is_bound
-        return word.lower() not in NEVER and stem(word) in self._stems
+        return word.lower() not in NEVER and stem(word) in set(map(stem, words_of(self.text)))
 
     def asks_with(self, word: str) -> bool:
         """Whether the sentence that asks has a word, and one that changes no number."""
-        is_harmless = word.lower() not in NEVER and not self.is_foreign
-        return is_harmless and stem(word) in self._asking_stems
+        is_word = len(word) > 1 and words_of(word) == [word] and not is_number_word(word.lower())
+        if not is_word or self.is_foreign or word.lower() in NEVER | ANNOUNCING:
+            return False
+        return stem(word) in self._asking_stems and not is_known_unit(unit_name(f" {word}") or "")
 
     def names_another_unit(self, name: str) -> bool:
         """Whether the text has units of the dimension of `name`, and this one is not among them."""
         text = self.text.lower()
-        named = set()
-        for word, unit in NAMES.items():
-            is_no_letter = len(word) > 1 or not word.isascii()
-            if is_no_letter and KINDS[unit] == KINDS.get(name) and word.lower() in text:
-                named.add(unit)
-        return bool(named) and name not in named
+        named = {
+            unit
+            for word, unit in NAMES.items()
+            if word.lower() in text and (len(word) > 1 or not word.isascii())
+        }
+        return name not in named and any(KINDS[unit] == KINDS.get(name) for unit in named)
 
     def wants_no(self, name: str) -> bool:
         """Whether the sentence that asks wants no number of the unit `name`: "How many oysters?"
@@ -147,13 +139,13 @@ class Question:
         base, _, power = base.partition("^")
         kind = KINDS.get(base)
         asking = self._asking.lower()
-        if kind is not None and self._kinds_asked_for is not None:
-            if kind not in self._kinds_asked_for:
-                return True
+        kinds = self._kinds_asked_for
+        if kind is not None and kinds is not None and kind not in kinds:
+            return True
         if kind == "time" and not self.is_foreign:
             if _ASKS_FOR_AGE.search(asking):
                 return base != "year" and not _PART_OF_A_YEAR.search(asking)
-            return self._kinds_asked_for is None and not ASKED_BY["time"].search(asking)
+            return kinds is None and not ASKED_BY["time"].search(asking)
         content = _ASKS_FOR_CONTENT.search(asking)
         if content is None or divisor or (base != "unit" and kind != "length"):
             return False
@@ -163,40 +155,24 @@ class Question:
     def _kinds_asked_for(self) -> set[str] | None:
         """The dimensions of which the question wants a number, none where it counts things or asks
         for a share; None where it does not say."""
-        asking = self._asking.lower()
         if self._asks_for_share:
             return set()
+        asking = self._asking.lower()
         if _ASKS_FOR_MONEY.search(asking):
             return {"money"}
-        kinds = set()
-        for phrase in UNIT.regex.findall(asking):
-            kinds |= _kinds_in(re.split(r" per |/| an? ", phrase)[0])
+        wanted = [re.split(r" per |/| an? ", phrase)[0] for phrase in UNIT.regex.findall(asking)]
+        kinds = _kinds_in(" ".join(wanted))
         if kinds or _ASKS_FOR_AMOUNT.search(asking):
             return kinds or None
-        counts_things = False
-        for phrase in _COUNTED.findall(asking):
-            words = _counted_words(phrase)
-            if words and words[0] in _COMPARED:
-                words = words[1:]
+        for words in self._counted:
             if not words or (words[0] in _NOT_COUNTED and words != ["times"]):
                 return None
-            counts_things = True
-            kinds |= _kinds_in(" ".join(words))
-        return kinds if counts_things else None
+        return _kinds_in(" ".join(chain(*self._counted))) if self._counted else None
 
     @cached_property
     def _asks_for_share(self) -> bool:
         """Whether the question asks for a part of something, which is no count of it."""
-        share = (
-            r"(?i)\b(?:what|which)(?: is the| was the)? "
-            r"(?:percent|percentage|fraction|share|proportion|ratio|probability)\b"
-        )
-        return re.search(share, self._asking) is not None and not self._counted_stems
-
-    @property
-    def asks_which(self) -> bool:
-        """Whether the question asks for one of a row: "On which day?"."""
-        return re.search(r"(?i)\b(?:which|what|position|place)\b", self._asking) is not None
+        return _ASKS_FOR_SHARE.search(self._asking) is not None and not self._counted_stems
 
     def asks_for_rate(self, unit: str) -> bool:
         """Whether the question asks for an amount per `unit`, as in "each week", or for a speed."""
@@ -209,7 +185,7 @@ class Question:
     def is_answered_by(self, words: list[str]) -> bool:
         """Whether a sentence of these words has every word that makes the question narrower: "left"
         of "How many are left?"."""
-        narrowing = _RESTRICTING_STEMS & self._asking_stems
+        narrowing = (_RESTRICTING_STEMS | _SCALE_STEMS) & self._asking_stems
         return narrowing <= set(map(stem, words))
 
     def counts_by_scale_of(self, words: list[str]) -> bool:

@@ -1,5 +1,6 @@
 """The word lists of `tables/`: text files, a row on each line, `#` before a comment."""
 
+from collections import defaultdict
 from importlib.resources import files
 
 
@@ -25,13 +26,14 @@ def patterns(name: str) -> list[list[str]]:
     return filled
 
 
-def sections(name: str) -> dict[str, str]:
-    """Return the text of each section of a table, under the heading `[name]` before it."""
-    texts: dict[str, str] = {}
-    heading = ""
-    for (line,) in rows(name):
-        if line.startswith("[") and line.endswith("]"):
-            heading = line[1:-1]
-        else:
-            texts[heading] = f"{texts.get(heading, '')} {line}".strip()
-    return texts
+def word_lists(name: str) -> dict[str, set[str]]:
+    """Return the words of each list of a table; a long list has several rows."""
+    lists = defaultdict(set)
+    for heading, words in rows(name):
+        lists[heading].update(words.split())
+    return lists
+
+
+def alternatives(name: str) -> str:
+    """Return the patterns in the last column of a table as one."""
+    return "|".join(row[-1] for row in rows(name))

@@ -15,7 +15,8 @@ from .tables import rows
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final[^<]{0,40}<\|message\|>|assistantfinal")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary)|\A\s*analysis(?![ a-z])")
 ANSWER_TAG = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
-_NEXT_QUESTION = re.compile(
+# a line with which a base model goes on to a question of its own
+NEXT_QUESTION = re.compile(
     r"\n\s*+(?:#+ *|\*\*)?(?:question|q|problem|exercise|human|user|instruction)(?: ?\d+)?(?:\*\*)?"
     r" ?:",
     re.IGNORECASE,
@@ -42,14 +43,14 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _FIRST_CHARACTERS = frozenset(tag[0] for begins, ends, _ in _TAGS for tag in (begins, ends))
-_END_OF_TURN = re.compile("|".join(re.escape(token) for (token,) in rows("ends.txt")))
+END_OF_TURN = re.compile("|".join(re.escape(token) for (token,) in rows("ends.txt")))
 
 
 def outside_thoughts(response: str) -> str | None:
     """Return `response` without its thoughts, or None if a thought is never closed.
 
     An end without a beginning closes a thought that the prompt opened, or one that began in
-    between: the text before it is hidden, unless it has an answer.
+    between: the text before it is hidden.
     """
     if _CHANNEL.search(response):
         *_, final = _FINAL_CHANNEL.split(response)
@@ -60,8 +61,7 @@ def outside_thoughts(response: str) -> str | None:
         return response
     visible = []
     depth = start = 0
-    has_answer = False
-    for count, tag in enumerate(_TAG.finditer(response)):
+    for tag in _TAG.finditer(response):
         if not tag["ends"]:
             # White space between two thoughts is dropped: a run of it would be long again.
             if depth == 0 and (not visible or response[start : tag.start()].strip()):
@@ -71,27 +71,10 @@ def outside_thoughts(response: str) -> str | None:
             depth -= 1
             if depth == 0:
                 start = tag.end()
-        elif not has_answer:
-            text = "\n".join([*visible, response[start : tag.start()]])
-            has_answer = count > 0 and _has_answer_block(text)
-            if not has_answer:
-                visible.clear()
-                start = tag.end()
-    if depth == 0:
-        return "\n".join([*visible, response[start:]])
-    # A thought that opens after the answer is text after the answer.
-    text = "\n".join(visible)
-    return text if _has_answer_block(text) else None
-
-
-def _has_answer_block(text: str) -> bool:
-    """Whether `text` has a closed `<answer>` block."""
-    is_open = False
-    for tag in ANSWER_TAG.finditer(text):
-        if tag[1] and is_open:
-            return True
-        is_open = is_open or not tag[1]
-    return False
+        else:
+            visible.clear()
+            start = tag.end()
+    return None if depth else "\n".join([*visible, response[start:]])
 
 
 def last_turn(turns: Sequence[str]) -> str:
@@ -100,15 +83,3 @@ def last_turn(turns: Sequence[str]) -> str:
     last = "".join(turns[-1:])
     is_in_thought = outside_thoughts("".join(turns[:-1])) is None
     return f"<think>{last}" if is_in_thought else last
-
-
-def end_of_turn(text: str) -> str:
-    """Return `text` up to the first special token that ends a turn."""
-    end = _END_OF_TURN.search(text)
-    return text[: end.start()] if end else text
-
-
-def before_next_question(text: str) -> str:
-    """Return `text` up to a line with which a base model goes on to a question of its own."""
-    question = _NEXT_QUESTION.search(text)
-    return text[: question.start()] if question else text

@@ -7,7 +7,7 @@ from functools import lru_cache
 from .notation import plain, without_text
 from .numerals import is_number_word
 from .phrases import UNIT
-from .tables import rows
+from .tables import rows, word_lists
 
 NAMES: dict[str, str] = {}  # by each other name of a unit, and by itself
 KINDS: dict[str, str] = {}  # the dimension of a unit
@@ -23,11 +23,10 @@ ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 RATES = dict(rows("rates.tsv"))
 # Words behind a number that change or doubt it, by their effect: they are no unit.
 CHANGES = dict(rows("changes.tsv"))
-_EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
+_CHANGES = frozenset(" ".join(CHANGES.values()).split())
 _TOKEN = re.compile(
     r"\s*(?:((?:[^\W\d_]|['$£€¥₹¢₩₽₪₱₫₦₺])+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )
-_WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
 # A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
 _UNIT_OF_QUESTION = re.compile(
@@ -36,22 +35,13 @@ _UNIT_OF_QUESTION = re.compile(
 )
 _IN_ENGLISH = re.compile(r"\b(?:the|how|what|which|find|compute|each|of)\b")
 _NUMBER_BEFORE = re.compile(r"(?:\d|\b([a-z]+))(?:[\s,~}$-]|\\[,;]|\\text\{)*$")
-# Every other word in -ly is a doubt: "likely", "presumably".
-_IN_LY = (
-    "daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply"
-    " assembly friendly elderly"
-)
-NO_DOUBT = frozenset(_IN_LY.split())
-AMOUNTS = {
-    "quarter": Fraction(1, 4),
-    "score": Fraction(20),
-}  # units that are numbers too: no coins, no points
+NO_DOUBT = word_lists("words.tsv")["no doubt"]  # though they end in -ly
+# units that are numbers too: no coins, no points
+AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}
 _UNIT_WORDS = ("unit", "units")
 _FILLER = frozenset(["us", "of", "the", "a", "an", "in", *_UNIT_WORDS])
 _POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2, "cubed": 3}
-_POWER_IN_WORDS = re.compile(
-    r"(?i)(?<![a-z])(square|sq|cubic|cu)\.? ([a-z]+)|(?<![a-z])([a-z]+) (squared|cubed)(?![a-z])"
-)
+_POWER_IN_WORDS = re.compile(r"(?i)(?<![a-z])(square|sq|cubic|cu)\.? ([a-z]+)")
 
 
 def unit(text: str) -> str | None:
@@ -68,33 +58,23 @@ def unit(text: str) -> str | None:
         return f"mod {residue[1]}"
     is_marked = r"\text" in text
     text = re.sub(r"\^\s*\{(-?\d)\}", r"^\1", text)  # \text{g cm^{-3}}
-    text = _POWER_IN_WORDS.sub(_with_power, without_text(text).strip(" ."))
+    text = without_text(text).strip(" .")
+    text = _POWER_IN_WORDS.sub(lambda match: f"{match[2]}^{_POWERS[match[1].lower()]}", text)
     tokens = _tokens(text)
     return None if tokens is None or len(tokens) > 8 else _name_of_tokens(tokens, is_marked)
 
 
-def _with_power(match: re.Match) -> str:
-    """`feet^2` of "square feet" and "feet squared", where feet are a unit."""
-    before, name_behind, name, behind = match.groups()
-    if before:
-        return f"{name_behind}^{_POWERS[before.lower()]}"
-    is_unit = name in _UNIT_WORDS or NAMES.get(name.lower()) in KINDS
-    return f"{name}^{_POWERS[behind.lower()]}" if is_unit else match[0]
-
-
 def _tokens(text: str) -> list[tuple[str, str | None]] | None:
     """The words and signs of a unit with their exponents; None where `text` has anything else."""
+    matches = list(_TOKEN.finditer(text))
+    if "".join(match[0] for match in matches) != text:
+        return None
     tokens = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None or match.end() == at:
-            return None
-        at = match.end()
+    for match in matches:
         if match[1]:
             tokens.append((match[1], match[2]))
         else:  # "four-minute", but not "a - b"
-            is_sign = match[3] == "/" or match.group() == "-"
+            is_sign = match[3] == "/" or match[0] == "-"
             tokens.append((match[3] if is_sign else "", None))
     return tokens
 
@@ -127,7 +107,7 @@ def _changes_number(low: str, after: str, is_first: bool) -> bool:
     if (low == "ones" and not is_first) or (low == "times" and not after):
         return False
     # "quarters" and "scores" are left to AMOUNTS.
-    return _effect(low) is not None or (is_number and low != "quarters")
+    return _is_change(low) or (is_number and low != "quarters")
 
 
 def _name_of_word(word: str, is_marked: bool, is_first: bool) -> str | None:
@@ -156,33 +136,14 @@ def _is_skipped(low: str, name: str, power: str | None, count: int) -> bool:
     return low in ("", "-", "times")
 
 
-def _effect(word: str) -> str | None:
-    """The name of the effect that `word`, in lower case, has on a number beside it, or None if it
-    has none."""
-    if word in _EFFECT_OF:
-        return _EFFECT_OF[word]
-    if word.endswith("n't"):
-        return "a denial"
-    return "a doubt" if word.endswith("ly") and word not in NO_DOUBT else None
-
-
-def change(text: str) -> str | None:
-    """The effect and the word by which `text` changes the number in it, "a rounding, approx"; None
-    if it does not."""
-    words = _WORD.findall(text.lower())
-    if not re.search(r"\d", text) and not any(map(is_number_word, words)):
-        return None
-    effects = [(_effect(word), word) for word in words if _effect(word)]
-    # "The total is under 5" is more than a claim.
-    stronger = [pair for pair in effects if pair[0] != "a claim"]
-    first = (stronger or effects)[:1]
-    return ", ".join(first[0]) if first else None
+def _is_change(word: str) -> bool:
+    """Whether `word`, in lower case, changes or doubts a number beside it."""
+    return (
+        word in _CHANGES or word.endswith("n't") or (word.endswith("ly") and word not in NO_DOUBT)
+    )
 
 
 def _may_be_a_word(low: str, is_marked: bool) -> bool:
-    scaled = re.match("(?:micro|milli|kilo|mega|giga)(?=[a-z]{3})", low)  # millicoulombs
-    if scaled and low[scaled.end() :] in NAMES:
-        return False
     if is_marked or low in _FILLER or low in ("/", "-", ""):
         return True
     return len(low) > 2 and re.search("[aeiouy]", low) is not None
@@ -193,36 +154,26 @@ def is_known_unit(name: str) -> bool:
     return name.split("^")[0].split(" ")[0] in KINDS
 
 
-def _is_asked_for(name: str, question: str) -> bool | None:
-    """Whether `question` asks for a number of this unit; None where it asks for none of its
-    kind."""
-    base, divisor = _base_and_divisor(name)
-    kind = _kind(base)
-    if kind is None:
-        return None
-    question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
-    is_asked_for = None
-    for phrase in UNIT.regex.findall(question):
-        wanted_base, wanted_divisor = _base_and_divisor(unit(phrase) or "")
-        if wanted_base == base and _same_rate(kind, wanted_divisor, divisor):
-            return True
-        if _kind(wanted_base) == kind:
-            is_asked_for = False
-    return is_asked_for
-
-
 def is_another_unit(name: str, question: str) -> bool:
     """Whether `name` is no unit of the question: it asks for another one or measures with another
     one of its dimension, or, in English, asks for nothing that has this dimension."""
-    is_asked_for = _is_asked_for(name, question)
-    if is_asked_for is not None:
-        return not is_asked_for
-    base = name.split("^")[0].split(" ")[0]
-    kind = _kind(base)
-    if kind not in ASKED_BY:
+    unit_name, divisor = _base_and_divisor(name)
+    kind = _kind(unit_name)
+    if kind is None:
         return False
+    text = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
+    wanted_units = [_base_and_divisor(unit(phrase) or "") for phrase in UNIT.regex.findall(text)]
+    divisors = [wanted for base, wanted in wanted_units if base == unit_name]
+    if divisors:
+        # "How many dollars per day" may be answered by dollars, but a speed not by a length.
+        rates = {divisor, *divisors}
+        is_speed = kind == "length" and not rates.isdisjoint(["h", "min", "s"])
+        return divisor not in divisors and (is_speed or None not in rates)
+    if any(_kind(base) == kind for base, _ in wanted_units):
+        return True
+    base = unit_name.split("^")[0]
     mentioned, measured = _units_of(question)
-    if base in mentioned or (base == "lb" and "£" in mentioned):  # "5 pounds"
+    if kind not in ASKED_BY or base in mentioned:
         return False
     # "each day" and "the second" measure nothing, and many cents are dollars.
     named = measured if kind == "time" else mentioned
@@ -239,8 +190,6 @@ def _units_of(question: str) -> tuple[frozenset[str], frozenset[str]]:
     measured = set()
     for match in _UNIT_OF_QUESTION.finditer(question):
         word = match[0].rstrip("0123456789., ")
-        if word.lower() in RATES:
-            mentioned.update(RATES[word.lower()].split(" / "))
         word = "inch" if word in '"”″' else word
         name = NAMES.get(word) or NAMES.get(word.lower())
         if name not in KINDS:
@@ -254,32 +203,11 @@ def _units_of(question: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(mentioned | measured), frozenset(measured)
 
 
-def asks_for_inverse(name: str, question: str) -> bool:
-    """Whether `name` is litres per kilometre where `question` asks for kilometres per litre."""
-    base, divisor = _base_and_divisor(name)
-    if divisor is None:
-        return False
-    pattern = r"\bhow (?:many|much) ([a-z]+)\b[^.?]*?\b(?:per|each|every) ([a-z]+)"
-    for top, bottom in re.findall(pattern, question.lower()):
-        if _base_and_divisor(unit(f"{top} per {bottom}") or "") == (divisor, base):
-            return True
-    return False
-
-
 def _kind(name: str) -> str | None:
     """The dimension of a unit. An area counts as a length, for which another unit may have been
     asked as well."""
     kind = KINDS.get(name.split("^")[0])
     return "length" if kind == "area" else kind
-
-
-def _same_rate(kind: str, wanted: str | None, written: str | None) -> bool:
-    """Whether two divisors are the same. "How many dollars per day" may be answered by dollars, but
-    a speed not by a length."""
-    if wanted == written:
-        return True
-    is_speed = kind == "length" and {wanted, written} & {"h", "min", "s"}
-    return None in (wanted, written) and not is_speed
 
 
 def _base_and_divisor(name: str) -> tuple[str, str | None]:

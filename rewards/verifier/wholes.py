@@ -7,11 +7,9 @@ it leaves alone.
 """
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
 
 from .notation import split
-from .numerals import PARTS, WORDS, base_named
+from .numerals import PARTS, WORDS
 from .tables import patterns
 
 _COEFFICIENT = r"(?:\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\d*\\sqrt\{\d+\})"
@@ -19,16 +17,7 @@ _GROUPS = re.compile(r";|\\text\{\s*(?:or|and)\s*\}|(?<![a-zA-Z\\])(?:or|and)(?!
 _ORDINALS = {"first": 1, "second": 2, "third": 3}
 _ORDINALS |= {word: n for word, n in PARTS.items() if word.endswith("th") and n <= 100}
 _ORDINALS |= {f"{word[:-1]}ieth": n for word, n in WORDS.items() if word.endswith("ty")}
-_PREFIXES = {"0b": "binary", "0o": "octal", "0x": "hex"}
 TURNED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
-
-
-class Whole(NamedTuple):
-    """What `replacement` makes of a match with all of a text; None leaves the text as it is."""
-
-    name: str
-    pattern: str
-    replacement: Callable[[re.Match], str | None]
 
 
 def _ordinal(match: re.Match) -> str | None:
@@ -59,9 +48,6 @@ def _coordinates(match: re.Match) -> str | None:
 def _solutions(match: re.Match) -> str | None:
     """`p=5,q=2;p=7,q=2` as points, the names in alphabetical order."""
     parts = split(match[0], _GROUPS)
-    if all(len(set(re.findall(r"[a-z]_\{?(\d)", part))) == 1 for part in parts):
-        # x_1=2,y_1=3;x_2=3,y_2=2
-        parts = [re.sub(r"(?<=[a-z])_(?:\d|\{\d\})", "", part) for part in parts]
     groups = [dict(re.findall(r"([a-z](?:_\w)?)\s*=\s*([^=,]+)", part)) for part in parts]
     if len(groups) < 2 or len(groups[0]) < 2:
         return None
@@ -73,50 +59,27 @@ def _solutions(match: re.Match) -> str | None:
     return ", ".join(points)
 
 
-def _named_ratio(match: re.Match) -> str | None:
-    """The terms of a ratio whose names are in alphabetical order."""
-    names = [name.strip() for name in match[1].split(":")]
-    return match[2] if names == sorted(set(names)) else None
-
-
-def _in_base(match: re.Match) -> str:
-    name = match["before"] or match["behind"]
-    return f"{(match['a'] or match['b']).upper()}_{{{base_named(name.lower())}}}"
-
-
-def _with_prefix(match: re.Match) -> str:
-    return f"{match[1]}{match[3].upper()}_{{{base_named(_PREFIXES[match[2]])}}}"
-
-
 # The names by which wholes.tsv calls them.
 _FUNCTIONS = {
     "ordinal()": _ordinal,
     "coordinates()": _coordinates,
     "solutions()": _solutions,
-    "named_ratio()": _named_ratio,
-    "in_base()": _in_base,
-    "with_prefix()": _with_prefix,
 }
-
-
-def _filled(template: str) -> Callable[[re.Match], str]:
-    return lambda match: match.expand(template)
-
-
 WHOLES = [
-    Whole(name, pattern, _FUNCTIONS.get(replacement) or _filled(replacement))
+    (name, re.compile(pattern), replacement)
     for name, pattern, replacement in patterns("wholes.tsv")
 ]
-_COMPILED = [(re.compile(row.pattern), row.replacement) for row in WHOLES]
 
 
 def respelled(text: str) -> str:
     """`text`, or what the first row that applies makes of it."""
     if len(text) > 200:
         return text
-    for pattern, replacement in _COMPILED:
+    for _, pattern, replacement in WHOLES:
         match = pattern.fullmatch(text)
-        spelled = replacement(match) if match else None
-        if spelled is not None:
-            return spelled
+        if match:
+            function = _FUNCTIONS.get(replacement)
+            spelled = function(match) if function else match.expand(replacement)
+            if spelled is not None:
+                return spelled
     return text

@@ -33,7 +33,7 @@ NAMES = {name: [phrase.name for phrase in table.phrases] for name, table in TABL
 NAMES["STATEMENTS"] = [name for name, _ in rows("announcements.tsv")]
 NAMES["REQUESTS"] = [request.name for request in REQUESTS]
 NAMES["SPELLINGS"] = [spelling.name for spelling in SPELLINGS]
-NAMES["WHOLES"] = [whole.name for whole in WHOLES]
+NAMES["WHOLES"] = [name for name, _, _ in WHOLES]
 NAMES["CHANGES"] = list(CHANGES)
 ENTRIES = [(table, name) for table, names in NAMES.items() for name in names]
 
