@@ -1,5 +1,5 @@
 r"""Spellings of a complete answer, in tables/wholes.tsv: `3\mathbf{i}+4\mathbf{j}` is `(3,4)`,
-`0x1F` is `1F_{16}`, "third place" is `3 place`.
+`0x1F` is `1F_{16}`.
 
 A row applies to a complete text alone, where what it changes inside a longer one could mean
 something else. tests/rewards/verifier/examples.tsv has examples of what a row changes and of what
@@ -9,26 +9,11 @@ it leaves alone.
 import re
 
 from .notation import split
-from .numerals import PARTS, WORDS
 from .tables import patterns
 
 _COEFFICIENT = r"(?:\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\d*\\sqrt\{\d+\})"
 _GROUPS = re.compile(r";|\\text\{\s*(?:or|and)\s*\}|(?<![a-zA-Z\\])(?:or|and)(?![a-zA-Z])")
-_ORDINALS = {"first": 1, "second": 2, "third": 3}
-_ORDINALS |= {word: n for word, n in PARTS.items() if word.endswith("th") and n <= 100}
-_ORDINALS |= {f"{word[:-1]}ieth": n for word, n in WORDS.items() if word.endswith("ty")}
 TURNED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
-
-
-def _ordinal(match: re.Match) -> str | None:
-    *tens, last = re.split("[- ]", match["word"].lower())
-    n = _ORDINALS.get(last)
-    if n is None or (tens and (n > 9 or WORDS.get(tens[0], 0) < 20)):
-        return None
-    # "third" may be a share
-    if last in PARTS and not tens and not match["the"] and not match["thing"]:
-        return None
-    return f"{n + sum(WORDS[word] for word in tens)}{match['thing'] or ' ordinal'}"
 
 
 def _coordinates(match: re.Match) -> str | None:
@@ -61,7 +46,6 @@ def _solutions(match: re.Match) -> str | None:
 
 # The names by which wholes.tsv calls them.
 _FUNCTIONS = {
-    "ordinal()": _ordinal,
     "coordinates()": _coordinates,
     "solutions()": _solutions,
 }
