@@ -31,7 +31,7 @@ GRPO_WORDS = {
     "completions/mean_length": "length",
     "completions/clipped_ratio": "truncated",
     "kl": "kl",
-    "sampling/importance_sampling_ratio/mean": "vLLM ratio",
+    "sampling/sampling_logp_difference/mean": "vLLM difference",
 }
 SILENCE = 60  # seconds after which a step says what it is doing
 

@@ -29,7 +29,7 @@ NOT_LEARNED = 0.05  # share of right answers
 ALIKE = 1e-6  # the spread that float32 gives equal rewards
 LEAST_FALL = 0.05  # of the share of right answers, at a run's end
 SUSPECT = 0.1  # the chance of a loss below which a run is worth a look
-MISMATCH = 0.05  # between 1 and the mean ratio of the trainer's probabilities to vLLM's
+MISMATCH = 0.05  # nats between the trainer's and vLLM's log-probabilities of a token
 
 # The parts of a training's time: sampling completions; our rewards; the remainder of a step, which
 # is forward, backward and optimizer; answering held-out problems; writing and sealing checkpoints;
@@ -81,8 +81,8 @@ class History:
     """
 
     def __init__(self, recipe: Recipe | dict):
-        self.recipe_settings = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
-        self.grpo = defaults("grpo") | self.recipe_settings
+        settings = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
+        self.grpo = defaults("grpo") | settings
         warmup = self.grpo["warmup_steps"]
         self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
         self.values: dict[str, list[float]] = defaultdict(list)
@@ -243,13 +243,10 @@ def form_only(history: History) -> str | None:
 
 
 def sampler_mismatch(history: History) -> str | None:
-    """vLLM samples from another distribution than the trainer computes. The rule does not apply to
-    ratios of sequences, which multiply the rounding errors of all their tokens."""
-    ratio = history.last("sampling/importance_sampling_ratio/mean")
-    mode = str(history.recipe_settings.get("vllm_importance_sampling_mode"))
-    if ratio is None or mode.startswith("sequence"):
-        return None
-    if abs(ratio.value - 1) - ratio.error <= MISMATCH:
+    """vLLM samples from another distribution than the trainer computes. The mean ratio of the two
+    probabilities could not show it: over sampled tokens it is 1 for any two distributions."""
+    difference = history.last("sampling/sampling_logp_difference/mean")
+    if difference is None or difference.low <= MISMATCH:
         return None
     changed = []
     for key in ("top_p", "top_k", "min_p"):
@@ -262,9 +259,9 @@ def sampler_mismatch(history: History) -> str | None:
             " (grpo.use_vllm: false)"
         )
     return (
-        "vLLM samples from another policy than the one that is trained: their probabilities of a"
-        f" token have a mean ratio of {ratio.value:.3f} over the last {WINDOW} logged steps, not 1."
-        f" To repair it, {remedy}"
+        "vLLM samples from another policy than the one that is trained: their log-probabilities of"
+        f" a token differ by {difference.value:.3f} nats on average over the last {WINDOW} logged"
+        f" steps. To repair it, {remedy}"
     )
 
 

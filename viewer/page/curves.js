@@ -11,7 +11,7 @@ const CHARTS = [
   { title: "Entropy", about: "of the policy, mean over tokens, in nats", series: ["entropy"] },
   { title: "KL to the reference", about: "mean over tokens, in nats; logged where beta is above 0", series: ["kl"] },
   { title: "Clipped tokens", about: "whose ratio left the clip range on the side that stops them", series: ["clip_ratio/region_mean", "clip_ratio/low_mean", "clip_ratio/high_mean", "cispo_clip_ratio"], share: true },
-  { title: "Importance ratio", about: "probability in training over that in vLLM; logged where vLLM samples", series: ["sampling/importance_sampling_ratio/mean", "sampling/importance_sampling_ratio/min", "sampling/importance_sampling_ratio/max"] },
+  { title: "Difference to vLLM", about: "of a token's log-probability in training and in vLLM, mean, in nats; logged where vLLM samples", series: ["sampling/sampling_logp_difference/mean"] },
   { title: "Gradient norm", about: "before it is clipped", series: ["grad_norm"] },
   { title: "Loss", about: "what the optimizer lowers; GRPO's says little by its size", series: ["loss", "eval_loss"], early: true },
   { title: "Right tokens", about: "of the solutions that it learns from, where its likeliest token is theirs", series: ["mean_token_accuracy", "eval_mean_token_accuracy"], share: true, other: true, early: true },
