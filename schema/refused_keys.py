@@ -61,8 +61,9 @@ REASONS = _by_name(
         "weights stand beside each reward under `rewards`": "reward_weights",
         "evaluation would not use it; reward the form instead": "vllm_structured_outputs_regex",
         "set vllm_server_host and vllm_server_port": "vllm_server_base_url",
+        "vLLM and evaluation would not use it; set model.dtype: float32": "cast_lm_head_to_fp32",
         "set vllm_importance_sampling_clip_max": "vllm_importance_sampling_cap",
-        "it casts the weights being trained; set use_vllm": (
+        "it casts the weights being trained; leave it out or, without quantization, set use_vllm": (
             "use_transformers_continuous_batching "
             "transformers_continuous_batching_config use_transformers_paged"
         ),

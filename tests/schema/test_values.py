@@ -132,6 +132,20 @@ def test_a_name_that_is_gone_is_gone(name):
     assert not any(name in configs.fields(section) for section in ("sft", "grpo", "adapter"))
 
 
+@pytest.mark.parametrize("quantization", ["null", "{load_in_4bit: true}"])
+def test_the_advice_on_faster_sampling_leads_out(quantization):
+    """Each is what the last one's message says to do, and the last is accepted."""
+    ways = [("use_transformers_continuous_batching", "leave it out or, without quantization, set")]
+    if quantization != "null":
+        ways.append(("use_vllm", "set it to false, or remove the section `quantization`"))
+    keys = ["model.dtype=bfloat16", "adapter={r: 4}", f"quantization={quantization}"]
+    for key, advice in ways:
+        with pytest.raises(RecipeError, match=re.escape(advice)):
+            load_recipe("recipes/tiny-arithmetic.yaml", [*keys, f"grpo.{key}=true"])
+    accepted = f"grpo.use_vllm={str(quantization == 'null').lower()}"
+    load_recipe("recipes/tiny-arithmetic.yaml", [*keys, accepted])
+
+
 # Hostile values -----------------------------------------------------------------------------------
 
 RECIPE = yaml_text(__file__, "recipe")
