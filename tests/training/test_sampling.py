@@ -1,8 +1,10 @@
 """Sampling with the adapter merged, by transformers and by vLLM: the same answers, the same
 learning, and the base as it was, however often."""
 
+import contextlib
 import inspect
 import shutil
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 from console.faults import RecipeError
 from schema import configs
 from schema.recipe import load_recipe
+from tests.bench.merged import RATES, difference, set_size, surviving_share, young_adapter
 from tests.made_runs import TABLE
 from tests.support import LORA, NF4, run_program, run_stage, same_weights
 from training.model import load_model, load_tokenizer
@@ -27,9 +30,9 @@ from training.sampling import (
     round_at_random,
     sample_merged,
     share_prompts,
-    tuners_of,
 )
 from training.saving import log_probabilities
+from training.trainer import sample_cheaply
 
 SHORT = ["data.validation=40", "sft.max_steps=20", "sft.learning_rate=1e-2"]
 SHORT += ["grpo.learning_rate=1e-3"]
@@ -48,27 +51,6 @@ def tuned(*overrides: str, size: float = 0.1):
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=size)
     return model
-
-
-@torch.no_grad()
-def surviving_share(model) -> float:
-    """The projection on the adapter's exact change of what a merge changes, over all layers."""
-    changes, before = {}, {}
-    for tuner in tuners_of(model):
-        layer = tuner.get_base_layer()
-        name = getattr(tuner, "parameter_name", "weight")
-        changes[layer, name] = tuner.get_delta_weight("default").float()
-        before[layer, name] = getattr(layer, name).detach().clone()
-    model.merge_adapter()
-    projection = norm = 0.0
-    for (layer, name), change in changes.items():
-        merged = getattr(layer, name).detach().float() - before[layer, name].float()
-        projection += (merged * change).sum().item()
-        norm += (change * change).sum().item()
-    model.unmerge_adapter()
-    for (layer, name), weight in before.items():
-        getattr(layer, name).copy_(weight)
-    return projection / norm
 
 
 def random_ids(rows: int, length: int) -> torch.Tensor:
@@ -220,17 +202,38 @@ def test_rounding_at_random_is_right_on_average_and_keeps_what_fits():
         assert len(rounded[:, 0].unique()) == 2
 
 
-def test_a_step_s_rounding_is_repeated_and_no_other_s():
+@pytest.mark.parametrize("rate", RATES)
+def test_at_the_recipes_rates_the_merged_model_is_the_policy(rate):
+    """One step of Adam moves every number of B by the rate, and all the same way for the text."""
+    texts = random_ids(4, 32).tolist()
+    model, signs = young_adapter(tuned(BF16, size=0.0), texts)
+    set_size(model, signs, rate)
+    nearest, lost = difference(model, torch.bfloat16, texts)
+    merge_at_random(model, lambda: "1")
+    at_random, noise = difference(model, torch.bfloat16, texts)
+    assert 0.95 < at_random < 1.05
+    assert noise < 0.003
+    if rate < 3e-4:
+        assert nearest < 0.9 and noise < lost / 1.5
+
+
+def test_what_trl_sends_to_vllm_is_rounded_by_seed_and_step():
+    """By trl's own walk over what it sends; so a resumed run samples the same again."""
     merged = []
     for step in (4, 4, 5):
         model = tuned(BF16, size=1e-4)
         before = base_of(model)
-        merge_at_random(model, lambda step=step: f"42 {step}")
-        keep_base_exact(model)
-        model.merge_adapter()
-        merged.append(base_of(model))
-        model.unmerge_adapter()
+        accelerator = SimpleNamespace(unwrap_model=lambda model: model)
+        args = SimpleNamespace(seed=42, use_vllm=True)
+        state = SimpleNamespace(global_step=step)
+        trainer = SimpleNamespace(accelerator=accelerator, args=args, state=state, model=model)
+        sample_cheaply(trainer, load_recipe("recipes/tiny-arithmetic.yaml", [LORA], check=()))
+        sender = object.__new__(VLLMGeneration)
+        sender.model = model
+        sender._dist = SimpleNamespace(gather_params=contextlib.nullcontext, is_fsdp=False)
+        merged.append({name: weight.clone() for name, weight in sender._iter_named_params()})
         assert is_as(before, model)
+        assert 0.95 < surviving_share(model) < 1.05
     first, again, later = merged
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert any(not torch.equal(first[name], later[name]) for name in first)
