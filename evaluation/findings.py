@@ -14,6 +14,7 @@ from data import prompt
 from evaluation import own_solutions
 from evaluation.audit import abbreviated, sample_faults, some_golds
 from evaluation.probe import rows_by_pass_rate
+from machine.launch import counted
 from schema.advice import fault_at, faults_of_error
 from schema.configs import setting
 from schema.names import LEARNED
@@ -246,7 +247,8 @@ def _memory_findings(
     """Whether the estimated memory of training fits the card, or this machine's."""
     card = card or memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB
-    parts = memory.estimate(recipe, longest, memory.shards(launched), card)
+    with counted(launched):
+        parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
     room = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"
     say(f"memory: {total:.1f} GiB{room} ({make_command('memory', recipe)} has the parts)")

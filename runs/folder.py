@@ -124,7 +124,8 @@ class Run:
         determine that. If an epoch ends inside an update, trl makes a shorter update, and the
         number is a batch too low for every such epoch."""
         values = configs.defaults("grpo") | self.section("grpo")
-        processes = self.versions.get("processes")
+        # Once a recipe said what each process trains on: see training/run_folder.py.
+        processes = self.versions.get("processes", 1)
         keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
         needed = [processes, *(values[key] for key in keys)]
         for key in ("steps_per_generation", "generation_batch_size"):
@@ -132,7 +133,8 @@ class Run:
                 needed.append(values[key])
         if not all(has_type(value, int) and value > 0 for value in needed):
             return None
-        batch = configs.generation(values, processes)
+        values["per_device_train_batch_size"] *= processes
+        batch = configs.generation(values, 1)
         backward_passes = step * values["gradient_accumulation_steps"]
         return batch.completions * math.ceil(backward_passes / batch.cycle)
 

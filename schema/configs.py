@@ -38,6 +38,8 @@ FREE_KEYS += ("logging_first_step", "logging_strategy", "log_level", "report_to"
 FREE_KEYS += ("run_name", "disable_tqdm", "skip_memory_metrics", "ddp_timeout")
 FREE_KEYS += ("gradient_checkpointing", "per_device_eval_batch_size", "torch_empty_cache_steps")
 FREE_KEYS += ("vllm_gpu_memory_utilization",)
+# How the completions, or the examples, of a step are split.
+SPLIT = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation")
 # The schedules whose rate after a step does not depend on how many are to follow.
 STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
 PATTERNS = ("rank_pattern", "alpha_pattern")
@@ -228,7 +230,28 @@ def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
 
 def chosen(recipe: Recipe, section: str) -> dict[str, Any]:
     """The values of a section that we set, replaced by those that the recipe sets."""
-    return own_defaults(recipe, section) | with_floats(section, getattr(recipe, section) or {})
+    values = shared(section, getattr(recipe, section) or {})
+    return own_defaults(recipe, section) | with_floats(section, values)
+
+
+def shared(section: str, values: dict[str, Any], count: int | None = None) -> dict[str, Any]:
+    """The values of a section as one of several processes needs them: a recipe says what all of
+    them train on in a step, and the libraries, what one does. Each has fewer micro-batches or, if
+    these do not go round, smaller ones. Where neither does, nothing is divided.
+
+    Args:
+        count: the number of processes. By default as many as this process's launcher started.
+    """
+    count = count or processes()
+    if count == 1 or section not in stages.STAGES:
+        return values
+    numbers = [(defaults(section) | values).get(key) for key in SPLIT]
+    size, accumulation, generated = numbers
+    divisor = math.gcd(count, accumulation, generated or accumulation)
+    if size * divisor % count:
+        return values
+    split = (size * divisor // count, accumulation // divisor, (generated or 0) // divisor)
+    return values | {key: number for key, number in zip(SPLIT, split, strict=True) if number}
 
 
 def with_floats(section: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -314,7 +337,8 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
     if section == "grpo":
         aligned_steps = generation(recipe.grpo).aligned_steps
         values["save_steps"] = math.ceil(SAVE_STEPS / aligned_steps) * aligned_steps
-        values |= _validation_defaults(recipe.grpo, recipe.evaluate.checkpoint_problems)
+        grpo = shared("grpo", recipe.grpo)
+        values |= _validation_defaults(grpo, recipe.evaluate.checkpoint_problems)
         values["reward_weights"] = list(recipe.weights_of_completions.values())
     return values
 
@@ -340,11 +364,13 @@ def generation(grpo: dict, count: int | None = None) -> Generation:
     """What trl samples at once for a `grpo` section.
 
     Args:
-        count: the number of processes. By default as many as this process's launcher started.
+        count: among how many processes its steps are split. By default as many as this process's
+            launcher started.
     """
-    values = defaults("grpo") | grpo
+    count = count or processes()
+    values = defaults("grpo") | shared("grpo", grpo, count)
     accumulation = values["gradient_accumulation_steps"]
-    batch = values["per_device_train_batch_size"] * (count or processes())
+    batch = values["per_device_train_batch_size"] * count
     completions = values["generation_batch_size"]
     steps = values["steps_per_generation"]
     if not steps:

@@ -30,6 +30,7 @@ def check_stage(name: str, section: dict, recipe: dict) -> Complaints:
         yield from check_grpo(section, recipe)
     elif name == "dpo":
         yield from check_dpo(section, recipe)
+    yield from _check_shares(name, section)
     yield from _check_warm_up(name, configs.defaults(name) | section)
 
 
@@ -41,6 +42,30 @@ def _check_warm_up(name: str, values: dict) -> Complaints:
     if steps > 0 and isinstance(warmup, int) and steps <= warmup:
         message = f"all {steps} steps would be warm-up; take fewer than that"
         yield ("warmup_steps",), f"{name}.warmup_steps: {message}"
+
+
+def _check_shares(name: str, section: dict) -> Complaints:
+    """Check that the processes can share a step evenly."""
+    rows = _rows(name, section)
+    counts = []
+    for count in range(1, 2 * processes() + 1):
+        if count * _rows(name, configs.shared(name, section, count)) == rows:
+            counts.append(count)
+    if processes() not in counts:
+        below = [str(count) for count in counts if count < processes()]
+        above = [str(count) for count in counts if count > processes()]
+        message = (
+            f"{processes()} processes cannot share the {rows:,} rows of a step evenly: take"
+            f" PROCESSES={' or '.join(below[-1:] + above[:1])}, or change the batch"
+        )
+        key = "per_device_train_batch_size"
+        yield (key,), f"{name}.{key}: {message}"
+
+
+def _rows(name: str, section: dict) -> int:
+    """How many completions or examples a process trains on in a step."""
+    values = configs.defaults(name) | section
+    return values["per_device_train_batch_size"] * values["gradient_accumulation_steps"]
 
 
 def check_dpo(section: dict, recipe: dict) -> Complaints:
@@ -143,7 +168,7 @@ def _check_validation(recipe: dict) -> Complaints:
 def _check_batch(values: dict, section: dict) -> Complaints:
     """Check that a generation batch holds whole groups, and that no checkpoint falls inside a
     generation cycle."""
-    sampled = generation(section)
+    sampled = generation(section, 1)  # the same of the shares of several processes
     group_size = values["num_generations"]
     if sampled.completions % group_size:
         message = _batch_message(sampled, group_size, values["per_device_train_batch_size"])
@@ -190,11 +215,10 @@ def _batch_message(sampled: configs.Generation, group_size: int, batch_size: int
     fitting.sort(key=lambda size: abs(size - group_size))
     suggestions = sorted(fitting[:SUGGESTED])
     advice = f"take {', '.join(map(str, suggestions))}, or " if suggestions else ""
-    unit = "process" if processes() == 1 else "processes"
     return (
         f"groups of {group_size} do not fill a generation batch of {sampled.completions}"
-        f" completions ({processes()} {unit} × {batch_size} per_device_train_batch_size"
-        f" × {sampled.steps} steps); {advice}change the batch"
+        f" completions ({batch_size} per_device_train_batch_size × {sampled.steps} steps);"
+        f" {advice}change the batch"
     )
 
 

@@ -7,7 +7,7 @@ import os
 from console.faults import NotReached
 from console.terminal import make_command, say, say_markdown
 from machine.hardware import card_named
-from machine.launch import launched_here, to_machine
+from machine.launch import counted, launched_here, to_machine
 from schema.recipe import Recipe, require_values
 from stages.cli import quiet_libraries, run
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
@@ -111,7 +111,9 @@ def main(
     source = "as given"
     if not prompt_tokens:
         prompt_tokens, source = longest_prompt(recipe)
-    say_markdown(table(recipe, prompt_tokens, shards(launched), card or this_card()))
+    with counted(launched):
+        text = table(recipe, prompt_tokens, shards(launched), card or this_card())
+    say_markdown(text)
     say(
         "\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are"
         " needed in turn,"

@@ -26,7 +26,7 @@ from data.problems import changes, judged_by
 from machine import hardware
 from machine.launch import to_machine
 from schema import configs
-from schema.configs import processes, setting, without_place
+from schema.configs import SPLIT, processes, setting, without_place
 from schema.recipe import Recipe, load_recipe
 from schema.sections import flat
 from schema.stages import STAGES, chain, finished
@@ -91,7 +91,7 @@ class RunFolder:
         self._require_same_sources(before, versions)
         self._say_what_changed(before, versions)
         recipe = self.recipe
-        if resumes:  # its batch stays split as among the processes that it began with
+        if resumes:  # its batch stays split as it was
             stage = self.path.name
             began = saved(self.path / "recipe.yaml").get(stage) or {}
             split = {key: began.get(key) for key in SPLIT}
@@ -338,16 +338,13 @@ def _versions(recipe: dict) -> dict:
         "hardware": gpus or [hardware.device()],
         "threads": torch.get_num_threads(),
         "seed": recipe["seed"],
-        "processes": processes(),
+        "shared_by": processes(),
         "local": local,
         "revisions": hub.revisions,
     }
 
 
-BATCH_SIZE = "per_device_train_batch_size"
-ACCUMULATION = "gradient_accumulation_steps"
-GENERATION = "steps_per_generation"
-SPLIT = (BATCH_SIZE, ACCUMULATION, GENERATION)
+BATCH_SIZE, ACCUMULATION, GENERATION = SPLIT
 
 
 def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None:
@@ -406,7 +403,8 @@ def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
 
 def processes_at_start(folder: Path) -> int | None:
     """The number of processes that a folder's run began with; None where it does not say."""
-    count = (read_object(folder / "versions.json") or {}).get("processes")
+    versions = read_object(folder / "versions.json") or {}
+    count = versions.get("shared_by", versions.get("processes"))
     return count if type(count) is int else None
 
 
@@ -449,29 +447,33 @@ def _data_dependencies(data: dict, stage: str) -> dict:
 
 
 def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[dict, dict]:
-    """Make two flat recipes comparable, this one and the folder's: where the number of processes
-    changed, or a batch is split otherwise, its complete size replaces the keys that split it.
+    """Make two flat recipes comparable, this one and the folder's: where a batch of the same size
+    is split otherwise, that size replaces the keys that split it.
 
-    trl takes from a recipe what one process does, so that twice the processes would silently make
-    a batch twice as large. The problems and their order stay the same; the completions do not, for
-    every process draws its own random numbers."""
-    count = processes_at_start(folder) or processes()
+    In a run of an earlier version, which noted its `processes`, a recipe said what each trains on,
+    so that the batch was as many times as large."""
+    count = (read_object(folder / "versions.json") or {}).get("processes", 1)
+    count = count if type(count) is int else 1
     split_keys = [f"{stage}.{key}" for key in SPLIT]
-    # A finished run keeps its number of processes, however many are asked for now.
+    # A finished run is judged as it was trained.
     if finished(folder) and all(wanted.get(key) == trained.get(key) for key in split_keys):
         return wanted, trained
-    totals = _with_totals(stage, wanted, processes())
+    totals = _with_totals(stage, wanted, 1)
     totals_trained = _with_totals(stage, trained, count)
     products = totals.keys() - wanted.keys()
     is_equal = all(totals[key] == totals_trained.get(key) for key in products)
-    if count == processes() and not is_equal:
+    if count == 1 and not is_equal:
         return wanted, trained
     return totals, totals_trained
 
 
 def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
-    """Replace the keys that split a batch among `count` processes by the rows of an optimizer step
-    and of a generation. The new keys say which product they are."""
+    """Replace the keys that split a batch by the rows of an optimizer step and of a generation. The
+    new keys say which product they are.
+
+    Args:
+        count: the processes that each train on so much.
+    """
     defaults = configs.defaults(stage)
     merged = dict(recipe)
     numbers = {}
@@ -483,8 +485,8 @@ def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
     if any(type(number) is not int for number in (size, accumulation, generation)):
         merged[f"{stage}.{BATCH_SIZE}"] = size  # no run writes such a value
         return merged
-    merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION} × processes"] = size * accumulation * count
-    merged[f"{stage}.{BATCH_SIZE} × {GENERATION} × processes"] = size * generation * count
+    merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION}"] = size * accumulation * count
+    merged[f"{stage}.{BATCH_SIZE} × {GENERATION}"] = size * generation * count
     return merged
 
 

@@ -43,7 +43,7 @@ from console.faults import (
 from console.terminal import clean, make_command, say
 from data import hub
 from runs.folder import public
-from schema.configs import setting
+from schema.configs import processes, setting, settings
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
 from training.checkpoints import has_training, resume_advice
@@ -384,15 +384,16 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     """The message that names the lines of the recipe to change, and to what."""
     size_key = "per_device_train_batch_size"
     size = setting(recipe, stage, size_key)
-    steps = setting(recipe, stage, "gradient_accumulation_steps")
+    steps = setting(recipe, stage, "gradient_accumulation_steps") * processes()
     length = "max_completion_length" if STAGES[stage].samples else "max_length"
     limit = setting(recipe, stage, length)
     lines = ["out of memory. Change one of these:"]
     if size > 1:
         half = next(part for part in range(size // 2, 0, -1) if size % part == 0)
         more = f" gradient_accumulation_steps {steps} → {steps * size // half},"
-        per_generation = getattr(recipe, stage).get("steps_per_generation")
+        per_generation = settings(recipe, stage).get("steps_per_generation")
         if per_generation:
+            per_generation *= processes()
             more += f" steps_per_generation {per_generation} → {per_generation * size // half},"
         lines.append(
             f"  {recipe.place(stage, size_key)}: {stage}.{size_key} {size} → {half}, and{more}"

@@ -1,6 +1,7 @@
 """A user's mistake in a recipe gets one clear message with its place, and exit code 2, before any
 weight is loaded."""
 
+import dataclasses
 import itertools
 import re
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from console.faults import RecipeError
 from console.terminal import make_command
-from schema import training_rules
+from schema import configs, training_rules
 from schema.advice import warnings_of
 from schema.configs import generation, section_class, setting, size_of_run
 from schema.recipe import load_recipe
@@ -222,6 +223,23 @@ def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
         overrides = [f"grpo.{override}", "grpo.per_device_train_batch_size=8"]
         recipe = load_recipe(path, overrides, check=())
         assert setting(recipe, "grpo", "save_steps") == steps
+
+
+@cases(__file__, "processes_share_a_step")
+def test_processes_share_a_step(section, processes, values, shared, monkeypatch):
+    """As many rows as one process has, or the numbers that fit."""
+    monkeypatch.setenv("WORLD_SIZE", str(processes))
+    refusals = [text for _, text in training_rules._check_shares(section, values)]
+    split = configs.shared(section, values)
+    if isinstance(shared, str):
+        assert shared in refusals[0] and split == values
+        return
+    assert (split, refusals) == (shared, [])
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    monkeypatch.setenv("WORLD_SIZE", str(processes))
+    recipe = dataclasses.replace(recipe, **{section: values})
+    assert configs.training_arguments(recipe, section).items() >= shared.items()
 
 
 def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():

@@ -142,14 +142,15 @@ def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monke
 
 
 @pytest.mark.parametrize("stage", ["check", "memory", "own_solutions", "audit"])
-def test_a_batch_that_only_the_launchers_processes_fill_is_read_as_they_read_it(stage, monkeypatch):
-    """Two processes fill a group of 8."""
-    settings = ["recipes/tiny-arithmetic.yaml", "grpo.per_device_train_batch_size=4"]
-    settings.append("grpo.num_iterations=1")
+def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, monkeypatch):
+    """Two processes cannot share five groups of three."""
+    settings = ["recipes/tiny-arithmetic.yaml", "grpo.per_device_train_batch_size=15"]
+    settings += ["grpo.num_iterations=1", "grpo.num_generations=3"]
     options = {"own_solutions": ["--if-needed"], "audit": ["--rows=2"]}.get(stage, [])
-    run_stage(stage, *settings, *options, ACCELERATE="cpu2", AUDIT="off")
-    alone = refused(stage, *settings, *options)
-    assert "groups of 8 do not fill a generation batch of 4" in alone
+    launched = run_stage(stage, *settings, *options, check=False, ACCELERATE="cpu2")
+    line = "2 processes cannot share the 15 rows of a step evenly: take PROCESSES=1 or 3"
+    assert launched.returncode == 2 and line in launched.stdout + launched.stderr
+    run_stage(stage, *settings, *options, AUDIT="off")
 
 
 def test_without_a_network_the_rest_is_checked(check_recipe, monkeypatch):

@@ -347,16 +347,18 @@ def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path, own
 
 
 @pytest.mark.train
-def test_two_processes_share_their_groups(tmp_path, own_file):
-    """cpu2 trains to the end, and the rewards of a group that is split over both processes are
-    normalised together."""
+@pytest.mark.parametrize(("processes", "batch"), [(1, (24, 1)), (2, (24, 1)), (2, (12, 2))])
+def test_two_processes_share_a_step_and_its_groups(processes, batch, tmp_path, own_file):
+    """A step has as many completions as with one process, and the rewards of a group that is split
+    over both are normalised together."""
     overrides = shlex.split("""
-        grpo.per_device_train_batch_size=12 grpo.num_generations=8 grpo.max_steps=2
-        rewards='{mine.length_share: {}}'
+        grpo.num_generations=8 grpo.max_steps=1 rewards='{mine.length_share: {}}'
     """)
+    keys = ("per_device_train_batch_size", "gradient_accumulation_steps")
+    overrides += [f"grpo.{key}={number}" for key, number in zip(keys, batch, strict=True)]
     own_file("mine.py", MINE)
     arguments = tiny(tmp_path / "out", "sft=null", *overrides)
-    run_stage("grpo", *arguments, processes=2)
+    run_stage("grpo", *arguments, processes=processes)
     completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
     assert len(completions) == 24
     groups = completions.groupby(completions["prompt"].map(str))

@@ -416,19 +416,26 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
         return read(tmp_path, *overrides)
 
     size, steps = f"{stage}.per_device_train_batch_size", f"{stage}.gradient_accumulation_steps"
-    folder = find_run(on(2, f"{size}=32", f"{steps}=1"), stage)
+    folder = find_run(on(2, f"{size}=64", f"{steps}=1"), stage)
     folder.begin(ROWS)
     (folder.path / "checkpoint-1").mkdir()
-    same = [(2, 32, 1), (1, 64, 1), (1, 16, 4), (4, 16, 1), (8, 8, 1), (4, 8, 2), (2, 16, 2)]
-    for processes, batch, accumulation in same:
+    for processes, batch, accumulation in [(2, 64, 1), (1, 64, 1), (4, 16, 4), (8, 32, 2)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
-    told = conflict(on(4, f"{size}=32"), stage).message
-    assert f"  {size} × gradient_accumulation_steps × processes: 64 there, 128 here" in told
-    told = conflict(on(4, f"{size}=16", f"{stage}.learning_rate=1e-3"), stage).message
-    assert f"  {stage}.learning_rate: " in told and "processes" not in told
-    told = conflict(on(2, f"{size}=16", f"{steps}=1"), stage).message
-    assert f"  {size}: 32 there, 16 here" in told
+    told = conflict(on(4, f"{size}=32", f"{stage}.learning_rate=1e-3"), stage).message
+    assert f"  {size}: 64 there, 32 here" in told and f"  {stage}.learning_rate: " in told
     (folder.path / "summary.json").write_text('{"steps": 1}')
-    for processes, batch in [(2, 32), (4, 32), (4, 16)]:
+    for processes, batch in [(2, 64), (4, 64)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None
-    assert conflict(on(4, f"{size}=8", f"{steps}=1"), stage)
+    assert conflict(on(4, f"{size}=32", f"{steps}=1"), stage)
+
+
+def test_a_run_of_an_earlier_version_trained_on_more_with_more_processes(tmp_path):
+    """A recipe then said what each of them trains on."""
+    size = "grpo.per_device_train_batch_size"
+    folder = find_run(read(tmp_path, f"{size}=32"), "grpo")
+    folder.begin(ROWS)
+    (folder.path / "checkpoint-1").mkdir()
+    (folder.path / "versions.json").write_text('{"processes": 2}')
+    told = conflict(read(tmp_path, f"{size}=32"), "grpo").message
+    assert f"  {size} × gradient_accumulation_steps: 64 there, 32 here" in told
+    assert conflict(read(tmp_path, f"{size}=64"), "grpo") is None
