@@ -10,6 +10,7 @@ MODEL ?=
 # For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder. For `make trust`: Python files, recipes.
 FILE ?=
 # For `make check` and `make memory`: a GPU that is not in this machine, by its GiB or a name such as H100.
+# A speed for `make check`, in place of the estimate: ARGS=--tokens-per-second=9000.
 CARD ?=
 # For `make check`: anything prints the whole recipe too.
 SHOW ?=
@@ -125,7 +126,7 @@ known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", 
 would_run = $(if $(wildcard machine),$(if $(filter cpu,$(TORCH)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m machine.hardware $(WANTED))
 
 .venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14) and "Python 3.11 to 3.14 is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE) | .venv/bin/uv

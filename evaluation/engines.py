@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from console.faults import Fault, RecipeError
+from machine.hardware import nvidia_smi
 from rewards.verifier import last_turn
 from schema import configs
 from schema.names import tools_of
@@ -201,11 +202,22 @@ def _load_vllm(recipe: Recipe, name: str, max_rank: int | None, max_length: int)
         seed=recipe.seed,
         max_model_len=max_length,
         trust_remote_code=False,
-        # On a CPU the share is of the machine's memory, which other programs need too.
-        gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
+        gpu_memory_utilization=_share_for_vllm(),
         enable_lora=max_rank is not None,
         max_lora_rank=_rank_for_vllm(max_rank or 16),
     )
+
+
+def _share_for_vllm() -> float:
+    """The share of the memory that vLLM takes: of a GPU what is free, less a margin, for it refuses
+    to start with more. On a CPU other programs need the machine's memory too."""
+    if not torch.cuda.is_available():
+        return 0.4
+    shares = [0.85]
+    for line in nvidia_smi("memory.free", "memory.total")[:1]:
+        free, total = line.split(", ")
+        shares.append(int(free) / int(total) - 0.05)
+    return min(shares)
 
 
 def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Engine:

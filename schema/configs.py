@@ -393,6 +393,25 @@ def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
     return steps, completions, completions * values["max_completion_length"]
 
 
+def tokens_per_second(recipe: Recipe, card: hardware.Card, billions: float, count: int) -> float:
+    """An estimate of how fast so many processes, each with such a card, sample and train.
+
+    Args:
+        billions: the weights of the model.
+    """
+    slower = 1 if setting(recipe, "grpo", "use_vllm") else hardware.WITHOUT_VLLM
+    return 1000 * card.speed * count / billions / slower
+
+
+def hours_of_run(recipe: Recipe, tokens_per_second: float) -> float | None:
+    """The hours of a run at that speed, with loading, the warm start, and the evaluations."""
+    size = size_of_run(recipe)
+    if size is None:
+        return None
+    steps, _, tokens = size
+    return tokens / tokens_per_second / 3600 + steps * hardware.STEP / 3600 + hardware.REST
+
+
 def processes() -> int:
     """How many processes the launcher started."""
     return int(os.environ.get("WORLD_SIZE", 1))

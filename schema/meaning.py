@@ -10,7 +10,6 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import rewards
@@ -25,7 +24,6 @@ from schema.stages import STAGES
 from schema.training_rules import NOT_BY_VLLM, ONE_TURN, check_stage
 from schema.values import RULES, count
 
-PACKAGES = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 # All options of a reward model: trl asks it itself, and knows no others.
 OF_LEARNED = {
     "model": RULES["model"]["name_or_path"],
@@ -54,14 +52,6 @@ def check_model(section: dict, recipe: dict) -> Complaints:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, names.BUILDERS)}"
     if section.get("dtype") == "float16":
         yield from _check_float16(recipe)
-    attention = section.get("attn_implementation")
-    package = PACKAGES.get(str(attention))
-    if package and find_spec(package) is None:
-        message = (
-            f"{attention} needs the package {package}, which is not installed; transformers would"
-            " download a kernel from the Hub instead; sdpa is as fast for most models"
-        )
-        yield ("attn_implementation",), f"model.attn_implementation: {message}"
 
 
 def _check_float16(recipe: dict) -> Complaints:

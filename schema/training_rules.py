@@ -30,7 +30,7 @@ def check_stage(name: str, section: dict, recipe: dict) -> Complaints:
         yield from check_grpo(section, recipe)
     elif name == "dpo":
         yield from check_dpo(section, recipe)
-    yield from _check_shares(name, section)
+    yield from _check_shares(name, section, recipe)
     yield from _check_warm_up(name, configs.defaults(name) | section)
 
 
@@ -44,22 +44,30 @@ def _check_warm_up(name: str, values: dict) -> Complaints:
         yield ("warmup_steps",), f"{name}.warmup_steps: {message}"
 
 
-def _check_shares(name: str, section: dict) -> Complaints:
+def _check_shares(name: str, section: dict, recipe: dict) -> Complaints:
     """Check that the processes can share a step evenly."""
-    rows = _rows(name, section)
+    count = processes()
+    if _can_share(name, section, count):
+        return
     counts = []
-    for count in range(1, 2 * processes() + 1):
-        if count * _rows(name, configs.shared(name, section, count)) == rows:
-            counts.append(count)
-    if processes() not in counts:
-        below = [str(count) for count in counts if count < processes()]
-        above = [str(count) for count in counts if count > processes()]
-        message = (
-            f"{processes()} processes cannot share the {rows:,} rows of a step evenly: take"
-            f" PROCESSES={' or '.join(below[-1:] + above[:1])}, or change the batch"
-        )
-        key = "per_device_train_batch_size"
-        yield (key,), f"{name}.{key}: {message}"
+    for candidate in range(1, 2 * count + 1):
+        stages_can = [
+            _can_share(stage, recipe.get(stage, {}), candidate) for stage in stages.STAGES
+        ]
+        choosing = recipe.get("evaluate", {}).get("checkpoint_problems", candidate)
+        if all(stages_can) and choosing % candidate == 0:
+            counts.append(candidate)
+    below = [str(candidate) for candidate in counts if candidate < count]
+    above = [str(candidate) for candidate in counts if candidate > count]
+    message = (
+        f"{count} processes cannot share the {_rows(name, section):,} rows of a step evenly: take"
+        f" PROCESSES={' or '.join(below[-1:] + above[:1])}, or change the batch"
+    )
+    yield ("per_device_train_batch_size",), f"{name}.per_device_train_batch_size: {message}"
+
+
+def _can_share(name: str, section: dict, count: int) -> bool:
+    return count * _rows(name, configs.shared(name, section, count)) == _rows(name, section)
 
 
 def _rows(name: str, section: dict) -> int:

@@ -14,9 +14,17 @@ from rich.text import Text
 from console.faults import Fault, RecipeError
 from console.terminal import clean, make_command, say
 from machine import hardware
-from machine.launch import counted, incomplete, launched_here, not_installed, to_machine
+from machine.hardware import Card
+from machine.launch import (
+    counted,
+    incomplete,
+    launched_here,
+    not_finished,
+    not_installed,
+    to_machine,
+)
 from schema.advice import LEVELS, fault_at, faults_of_error, warnings_of
-from schema.configs import SECTIONS, size_of_run
+from schema.configs import SECTIONS, hours_of_run, size_of_run
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
 from stages.cli import quiet_libraries, run
@@ -24,10 +32,17 @@ from training import problem_sets
 from training.run_folder import as_yaml, conflicts, not_probed
 
 
-def main(recipe: Recipe, card: float | None = None, show: bool = False):
+def main(
+    recipe: Recipe,
+    card: Card | None = None,
+    tokens_per_second: float | None = None,
+    show: bool = False,
+):
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
+        card: the GPU that it is checked for, if it is elsewhere.
+        tokens_per_second: that a run has sampled and trained on, in place of the card's estimate.
         show: first print the recipe as a run would save it, with its base's keys and our defaults.
     """
     if show:
@@ -44,6 +59,9 @@ def main(recipe: Recipe, card: float | None = None, show: bool = False):
     library_faults = _library_faults(recipe, rows, launched, card)
     with counted(launched):
         _say_size(recipe)
+    hours = hours_of_run(recipe, tokens_per_second) if tokens_per_second else None
+    if hours:
+        say(f"at {tokens_per_second:g} tokens a second: at most {hours:.1f} h")
     say()
     _report([*machine_faults, *library_faults, *warnings_of(recipe)], faults)
     _conclude(faults)
@@ -61,27 +79,28 @@ def _report(new: Iterable[Fault], faults: list[Fault]):
 
 
 def _environment_faults(
-    recipe: Recipe, stages: tuple[str, ...], launched: dict, card: float | None
+    recipe: Recipe, stages: tuple[str, ...], launched: dict, card: Card | None
 ) -> list[Fault]:
     """The faults of packages, of the run's folder, of the probe that the recipe needs, and of the
-    number of GPUs. A missing package is a note if the recipe is checked for a `card`, because the
-    machine with that card may have it.
+    number of GPUs. What is missing here is a note if the recipe is checked for a `card`, because
+    the machine with that card may have it.
 
     Args:
         stages: those that train, and `evaluate`.
     """
-    faults = not_installed(recipe, stages, launched)
-    if card:
-        where = ", on the machine with that card"
-        faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
-    else:
-        with counted(launched):
-            faults += conflicts(recipe, stages[:-1])
-    faults += incomplete(recipe, stages, launched)
+    faults = not_installed(recipe, stages, launched) + not_finished(recipe, stages)
     probe_fault = not_probed(recipe)
     if probe_fault:
         faults.append(probe_fault)
-    count_message = None if card else hardware.wrong_count(launched)
+    refused = incomplete(recipe, stages, launched)
+    if card:
+        where = ", on the machine with that card"
+        faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
+        return faults + refused
+    with counted(launched):
+        faults += conflicts(recipe, stages[:-1])
+    faults += refused
+    count_message = hardware.wrong_count(launched)
     if count_message:
         faults.append(Fault("", f"{count_message} (CARD=A100 checks for GPUs that are elsewhere)"))
     return faults
@@ -103,7 +122,7 @@ def _read_data(recipe: Recipe) -> tuple[list[dict], list[Fault]]:
 
 
 def _library_faults(
-    recipe: Recipe, rows: list[dict], launched: dict, card: float | None
+    recipe: Recipe, rows: list[dict], launched: dict, card: Card | None
 ) -> list[Fault]:
     """What the libraries refuse, or else what the model, its tokenizer and the data reveal."""
     # Each process of a launcher builds its own configs of the trainers.
@@ -131,7 +150,7 @@ def _conclude(faults: list[Fault]):
     say(f"\nready{but}{', with the warnings above' if warned else ''}")
 
 
-def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Fault]]:
+def fitted_to_machine(recipe: Recipe, card: Card | None) -> tuple[Recipe, list[Fault]]:
     """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and the
     faults and notes about the machine."""
     try:
@@ -168,6 +187,11 @@ OPTIONS = {
     "--card": {
         "type": hardware.card_named,
         "help": "a GPU that is not in this machine: its GiB, or a name such as H100",
+    },
+    "--tokens-per-second": {
+        "type": float,
+        "help": "of all processes together, sampling and training: a run's own, in place of an"
+        " estimate",
     },
     "--show": {
         "action": "store_true",

@@ -6,7 +6,7 @@ import os
 
 from console.faults import NotReached
 from console.terminal import make_command, say, say_markdown
-from machine.hardware import card_named
+from machine.hardware import Card, card_named
 from machine.launch import counted, launched_here, to_machine
 from schema.recipe import Recipe, require_values
 from stages.cli import quiet_libraries, run
@@ -82,7 +82,7 @@ def table(
         if any(sizes):
             lines.append(f"| {_label(name)} | {' | '.join(map(_gib, sizes))} |")
     if card:
-        verdicts = ["yes" if fits(parts, card) else "no" for parts in columns.values()]
+        verdicts = ["yes" if fits(recipe, parts, card) else "no" for parts in columns.values()]
         lines.append(f"| fits {card:.0f} GiB | {' | '.join(verdicts)} |")
     return "\n".join(lines)
 
@@ -98,7 +98,7 @@ def _gib(size: int) -> str:
 def main(
     recipe: Recipe,
     prompt_tokens: int | None = None,
-    card: float | None = None,
+    card: Card | None = None,
 ):
     """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same
     model."""
@@ -112,7 +112,7 @@ def main(
     if not prompt_tokens:
         prompt_tokens, source = longest_prompt(recipe)
     with counted(launched):
-        text = table(recipe, prompt_tokens, shards(launched), card or this_card())
+        text = table(recipe, prompt_tokens, shards(launched), card.gib if card else this_card())
     say_markdown(text)
     say(
         "\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are"

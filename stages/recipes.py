@@ -61,14 +61,14 @@ def shorten(text: str, width: int) -> str:
 
 
 def header(text: str) -> tuple[str, dict[str, str]]:
-    """The comment at the top of a recipe: its description, and its entries Run, Needs and Reaches,
-    by their names in lower case."""
+    """The comment at the top of a recipe: its description, and its entries Run, Needs, Hours
+    and Reaches, by their names in lower case."""
     lines = re.match(r"(?:#.*\n)*", text)[0].splitlines()
     description = []
     entries = {}
     for line in lines:
         line = line.lstrip("# ").strip()
-        match = re.match(r"(Run|Needs|Reaches)\s+(.*)", line)
+        match = re.match(r"(Run|Needs|Hours|Reaches)\s+(.*)", line)
         if match:
             entries[match[1].lower()] = match[2]
         else:

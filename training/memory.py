@@ -31,6 +31,9 @@ from training.rows import rows_that_fit
 from training.sampling import adapted_layers
 
 GIB = 2**30
+# What vLLM's share of the card holds beside weights and cache: its largest forward pass, its
+# sampler, its CUDA graphs. An estimate; it is not free while vLLM sleeps.
+VLLM_WORK = round(1.2 * GIB)
 # The assumed length of a prompt where the data has not been read.
 PROMPT_TOKENS = 256
 # trl's fused LM head never holds all logits, only a tile of this many tokens by this many of the
@@ -82,18 +85,22 @@ class Parts:
     kv_cache: int = 0
     copy_of_the_base: int = 0
     vllm_weights: int = 0
+    vllm_work: int = 0
     vllm_cache: int = 0
     in_turns: bool = True
 
     @property
-    def total(self) -> int:
+    def always(self) -> int:
         model = self.weights + self.trained_weights + self.reference
-        always = model + self.gradients + self.optimizer
+        return model + self.gradients + self.optimizer + self.vllm_work
+
+    @property
+    def total(self) -> int:
         training = self.activations + self.logits
         sampling = self.kv_cache + self.copy_of_the_base + self.vllm_weights + self.vllm_cache
         if self.in_turns:
-            return always + max(training, sampling)
-        return always + training + sampling
+            return self.always + max(training, sampling)
+        return self.always + training + sampling
 
 
 def estimate(
@@ -161,10 +168,14 @@ def _sampling(
     # In 16 bits, whatever the weights are trained in.
     numbers = [w.numel() for name, w in model.named_parameters() if "lora_" not in name]
     weights = 2 * sum(numbers) // args.vllm_tensor_parallel_size
+    work = 0
     if card:
-        kv_cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)
+        work = VLLM_WORK
+        share = round(args.vllm_gpu_memory_utilization * card * GIB)
+        kv_cache = max(0, share - weights - work)
     return {
         "vllm_weights": weights,
+        "vllm_work": work,
         "vllm_cache": kv_cache,
         "in_turns": args.vllm_enable_sleep_mode,
     }
@@ -333,7 +344,23 @@ def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
     return 2 * text.num_hidden_layers * heads * width * getattr(torch, recipe.model.dtype).itemsize
 
 
-def fits(parts: Parts, card: float) -> bool:
-    """Whether a GPU of `card` GiB holds all parts; vLLM's weights must also leave room for a cache
-    in its share."""
-    return parts.total <= card * GIB and (parts.vllm_cache > 0 or not parts.vllm_weights)
+def vllm_cache_per_token(recipe: Recipe) -> float:
+    """Bytes of vLLM's cache per token on one GPU, in 16 bits."""
+    bytes_per_token = cache_bytes_per_token(model_config(recipe), recipe)
+    itemsize = getattr(torch, recipe.model.dtype).itemsize
+    shards = configs.setting(recipe, "grpo", "vllm_tensor_parallel_size")
+    return bytes_per_token * min(1, 2 / itemsize) / shards
+
+
+def least_vllm_cache(recipe: Recipe) -> float:
+    """Bytes of the cache without which vLLM does not start: it must hold the longest text that it
+    serves."""
+    length = configs.setting(recipe, "grpo", "vllm_max_model_length")
+    window = model_config(recipe).get_text_config().max_position_embeddings
+    return (length or window) * vllm_cache_per_token(recipe)
+
+
+def fits(recipe: Recipe, parts: Parts, card: float) -> bool:
+    """Whether a GPU of `card` GiB holds all parts, and vLLM's share of it what it must."""
+    has_cache = not parts.vllm_weights or parts.vllm_cache >= least_vllm_cache(recipe)
+    return parts.total <= card * GIB and has_cache

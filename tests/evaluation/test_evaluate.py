@@ -9,8 +9,10 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
 from evaluation import answers
+from evaluation import engines as engine_module
 from evaluation.answers import Contestant
 from evaluation.engines import Completion, _by_vllm, engine, shared
 from machine import hardware
@@ -241,3 +243,13 @@ def test_a_report_that_cannot_be_written_is_named(tmp_path, capsys):
     line = capsys.readouterr().out
     assert line.startswith(f"not written: the report of {folder} (")
     assert "holds no finished run" in line
+
+
+@pytest.mark.parametrize(
+    ("lines", "share"), [(["6800, 8192"], 0.78), (["24000, 24564"], 0.85), ([], 0.85)]
+)
+def test_vllm_takes_of_the_card_what_is_free(lines, share, monkeypatch):
+    """A desktop's card also shows the desktop, and vLLM would refuse after all the training."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(engine_module, "nvidia_smi", lambda *fields: lines)
+    assert engine_module._share_for_vllm() == pytest.approx(share, abs=0.001)

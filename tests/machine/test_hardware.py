@@ -104,6 +104,30 @@ def test_who_asks_for_the_cpu_gets_it(choice, machine):
     hardware.refuse_unusable_gpu()
 
 
+@cases(__file__, "a_card_is_named")
+def test_a_card_is_named(text, gib):
+    """As torch reports it: an L4 has 22 GiB, and is sold with 24."""
+    assert hardware.card_named(text).gib == gib
+
+
+@cases(__file__, "a_card_without_kernels_is_refused")
+def test_a_card_without_kernels_is_refused(capability, message, machine, monkeypatch):
+    """Before anything is downloaded, by NVIDIA's program; and at a stage's start, by torch."""
+    machine(gpus=1, usable=True)
+    lines = [f"{capability}, A Card", "[N/A], Another"]
+    monkeypatch.setattr(hardware, "nvidia_smi", lambda *fields: lines)
+    major, minor = map(int, capability.split("."))
+    card = SimpleNamespace(name="A Card", major=major, minor=minor)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: card)
+    if message is None:
+        assert hardware.old_cards() is None
+        hardware.refuse_unusable_gpu()
+        return
+    assert message in hardware.old_cards()
+    with pytest.raises(RecipeError, match=message):
+        hardware.refuse_unusable_gpu()
+
+
 def test_the_driver_is_read(tmp_path, monkeypatch):
     text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
     (tmp_path / "version").write_text(f"{text}GCC version: 12.2\n")
@@ -119,10 +143,10 @@ def test_the_arithmetic_of_a_cpu(capabilities, dtype, has, machine):
 
 def test_a_t4_emulates_bfloat16_and_is_not_asked_to(machine, monkeypatch):
     """torch's `is_bf16_supported` counts emulation by default; should it stop to, this says so."""
-    emulates = SimpleNamespace(major=7, minor=5)
+    emulates = SimpleNamespace(major=7, minor=5, name="T4")
     machine(gpus=1, usable=True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: emulates)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device=0: emulates)
     monkeypatch.setattr(torch.cuda, "_check_bf16_tensor_supported", lambda device: True)
     assert torch.cuda.is_bf16_supported()
     assert not hardware.has_arithmetic("bfloat16")
@@ -148,7 +172,7 @@ def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
 def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
     """A process of a launch asks before it has a GPU of its own, and would open one on the
     first."""
-    called, card = [], SimpleNamespace(name="A Card", total_memory=24 * 2**30, major=8)
+    called, card = [], SimpleNamespace(name="A Card", total_memory=24 * 2**30, major=8, minor=6)
     answers = {"is_available": True, "device_count": 2, "current_device": 0}
     answers |= {"get_device_properties": card, "get_device_name": card.name}
 

@@ -229,7 +229,8 @@ def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
 def test_processes_share_a_step(section, processes, values, shared, monkeypatch):
     """As many rows as one process has, or the numbers that fit."""
     monkeypatch.setenv("WORLD_SIZE", str(processes))
-    refusals = [text for _, text in training_rules._check_shares(section, values)]
+    complaints = training_rules._check_shares(section, values, {section: values})
+    refusals = [text for _, text in complaints]
     split = configs.shared(section, values)
     if isinstance(shared, str):
         assert shared in refusals[0] and split == values

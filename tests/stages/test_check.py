@@ -12,9 +12,9 @@ import pytest
 
 from evaluation import audit, findings
 from machine import hardware
-from schema import advice
+from schema import advice, configs
 from schema.recipe import load_recipe
-from stages import check
+from stages import check, recipes
 from tests.support import (
     DISTINCT,
     ROOT,
@@ -128,11 +128,15 @@ def test_a_card_without_bfloat16_has_a_remedy():
         assert check.fitted_to_machine(recipe, hardware.card_named(card)) == (recipe, [])
 
 
-def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monkeypatch):
+def test_what_is_missing_here_is_a_note_for_a_card_elsewhere(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("machine.launch.find_spec", lambda package: None)
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.use_vllm=true"], check=())
+    overrides = ["grpo.use_vllm=true", "data.pass_rate=[0.1, 0.9]", f"output_dir={tmp_path}"]
+    overrides += ["model.attn_implementation=flash_attention_2"]
+    overrides += ["data.own_solutions={model: outputs/nowhere/sft}"]
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=())
     missing = "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed"
-    for card, ending in ((None, "\n"), (24, ", on the machine with that card\n")):
+    elsewhere = hardware.card_named("24")
+    for card, ending in ((None, "\n"), (elsewhere, ", on the machine with that card\n")):
         with contextlib.suppress(SystemExit):
             check.main(recipe, card)
         out = capsys.readouterr().out
@@ -151,6 +155,19 @@ def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, mon
     line = "2 processes cannot share the 15 rows of a step evenly: take PROCESSES=1 or 3"
     assert launched.returncode == 2 and line in launched.stdout + launched.stderr
     run_stage(stage, *settings, *options, AUDIT="off")
+
+
+@row_cases(__file__, "hours")
+def test_a_header_says_the_hours_that_check_prints(row):
+    """Of every recipe for GPUs."""
+    recipe = load_recipe(f"recipes/{row.case}.yaml", check=())
+    _, entries = recipes.header(Path(f"recipes/{row.case}.yaml").read_text())
+    hours = dict(re.findall(r"(H100|A100|RTX 4090|L4) ([\d.]+)", entries["hours"]))
+    assert set(hours) == {"H100", "A100"} or len(hours) == 4
+    for name, number in hours.items():
+        card = hardware.card_named(name)
+        speed = configs.tokens_per_second(recipe, card, row.billions, row.cards)
+        assert configs.hours_of_run(recipe, speed) == pytest.approx(float(number), abs=0.06)
 
 
 def test_without_a_network_the_rest_is_checked(check_recipe, monkeypatch):

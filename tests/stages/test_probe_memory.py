@@ -1,12 +1,17 @@
 """The longest sample first."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 import torch
 
 from console.faults import RunStopped
+from schema import configs
 from schema.recipe import load_recipe
 from stages import probe_memory
+from tests.waits import until
+from training import memory
 
 TINY = ["data.validation=40", "grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
 
@@ -38,6 +43,31 @@ class Kept:
 
     def __exit__(self, *error):
         pass
+
+
+def test_the_peak_is_what_the_card_had_left_and_not_what_torch_counts(monkeypatch, capsys):
+    """torch counts what vLLM has unmapped while it sleeps."""
+    frees = [20, 9, 15]
+
+    def free_and_total():
+        return (frees.pop(0) if len(frees) > 1 else frees[0]) * memory.GIB, 24 * memory.GIB
+
+    def trainer(*arguments):
+        return SimpleNamespace(train=lambda: until(lambda: len(frees) == 1))
+
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", TINY)
+    monkeypatch.setattr(probe_memory, "grpo_trainer", trainer)
+    monkeypatch.setattr(probe_memory, "begin", lambda name, recipe, stages: recipe)
+    monkeypatch.setattr(
+        configs,
+        "training_config",
+        lambda *_: SimpleNamespace(generation_batch_size=8, num_generations=4),
+    )
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free_and_total)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 30 * memory.GIB)
+    probe_memory.main(recipe)
+    assert "peak memory: 15.0 of 24.0 GiB" in capsys.readouterr().out
 
 
 def test_out_of_memory_names_the_lines_to_change(monkeypatch):

@@ -1,11 +1,13 @@
 """The memory estimate against tensors that are really there."""
 
+import json
 from functools import partial
 
 import pytest
 import torch
 from peft import get_peft_model
 
+from evaluation import findings
 from evaluation.findings import model_findings
 from machine.hardware import card_named
 from machine.launch import launch
@@ -86,7 +88,8 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     overrides = ["model.name_or_path=null", "model.build=tiny-qwen3"]
     recipe = load_recipe("recipes/qwen-math-lora.yaml", overrides, ())
     asleep = memory.estimate(recipe, card=24)
-    assert asleep.vllm_weights + asleep.vllm_cache == pytest.approx(0.5 * 24 * memory.GIB)
+    held = asleep.vllm_weights + asleep.vllm_work + asleep.vllm_cache
+    assert held == pytest.approx(0.5 * 24 * memory.GIB)
     training = asleep.activations + asleep.logits
     recipe.grpo["vllm_enable_sleep_mode"] = False
     assert memory.estimate(recipe, card=24).total == asleep.total + training
@@ -94,11 +97,37 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [("0.05", "fits 0 GiB | no"), ("24", "fits 24 GiB | yes"), ("h100", "fits 80 GiB | yes")],
+    [("0.05", "fits 0 GiB | no"), ("24", "fits 24 GiB | yes"), ("h100", "fits 79 GiB | yes")],
 )
 def test_a_card_is_named_by_its_gib_or_its_name(given, told):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
-    assert f"| {told} |" in memory_table.table(recipe, card=card_named(given))
+    assert f"| {told} |" in memory_table.table(recipe, card=card_named(given).gib)
+
+
+QWEN3 = {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128}
+QWEN3 |= {"num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 151936}
+QWEN3 |= {"tie_word_embeddings": True, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
+
+
+@pytest.mark.parametrize(
+    ("share", "card", "message"),
+    [
+        (0.3, "8", "does not hold the weights and one completion; take 0.33 or more"),
+        (0.7, "8", "vLLM holds 23 of a step's 320 completions at once; grpo.vllm_gpu"),
+        (0.7, "H100", "vLLM holds 320 of a step's 320 completions at once\n"),
+    ],
+)
+def test_vllm_needs_more_of_the_card_than_its_weights(
+    share, card, message, tmp_path, capsys, monkeypatch
+):
+    """Qwen3-0.6B was promised to fit 8 GiB with a share in which vLLM would not have started."""
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3))
+    overrides = [f"model.name_or_path={tmp_path}", f"grpo.vllm_gpu_memory_utilization={share}"]
+    recipe = load_recipe("recipes/qwen3-0.6b-lora.yaml", overrides, check=())
+    monkeypatch.setattr(memory, "activation_bytes", lambda *arguments: memory.GIB)
+    launched = {"num_processes": 1}
+    faults = list(findings._memory_findings(recipe, 256, launched, card_named(card)))
+    assert message in capsys.readouterr().out + "".join(fault.message for fault in faults)
 
 
 @pytest.mark.parametrize(

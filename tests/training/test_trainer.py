@@ -110,7 +110,8 @@ def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
     """On any usual number of GPUs, as the recipe ships; into one for vLLM, which is woken for
     each."""
     monkeypatch.setenv("WORLD_SIZE", str(processes))
-    recipes = recipe(), recipe("grpo.use_vllm=false")
+    shared = [f"{stage}.gradient_accumulation_steps=48" for stage in ("sft", "grpo")]
+    recipes = recipe(*shared), recipe(*shared, "grpo.use_vllm=false")
     defaults = [configs.own_defaults(each, "grpo") for each in recipes]
     by_vllm, without = (values["per_device_eval_batch_size"] for values in defaults)
     assert by_vllm * processes == 192
