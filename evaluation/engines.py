@@ -4,6 +4,7 @@ same token ids."""
 import contextlib
 import gc
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -211,12 +212,11 @@ def _load_vllm(recipe: Recipe, name: str, max_rank: int | None, max_length: int)
 def _share_for_vllm() -> float:
     """The share of the memory that vLLM takes: of a GPU what is free, less a margin, for it refuses
     to start with more. On a CPU other programs need the machine's memory too."""
-    if not torch.cuda.is_available():
-        return 0.4
-    shares = [0.85]
+    shares = [0.85 if torch.cuda.is_available() else 0.4]
     for line in nvidia_smi("memory.free", "memory.total")[:1]:
-        free, total = line.split(", ")
-        shares.append(int(free) / int(total) - 0.05)
+        if re.fullmatch(r"\d+, \d+", line):
+            free, total = map(int, line.split(", "))
+            shares.append(free / total - 0.05)
     return min(shares)
 
 

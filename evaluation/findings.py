@@ -276,7 +276,7 @@ def _memory_findings(
         )
         yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     elif card and not memory.fits(recipe, parts, card):
-        needed = parts.vllm_weights + parts.vllm_work + memory.least_vllm_cache(recipe)
+        needed = parts.vllm_weights + parts.vllm_work + memory.vllm_cache_bytes(recipe)
         message = (
             "vLLM's share of the card does not hold the weights and one completion; take"
             f" {math.ceil(100 * needed / memory.GIB / card) / 100:g} or more, or more GPUs for each"
@@ -288,10 +288,10 @@ def _memory_findings(
 
 
 def _say_at_once(recipe: Recipe, parts: memory.Parts, longest: int, launched: dict, card: float):
-    """Say how many of a step's completions vLLM's cache holds at once, each of them as long as it
-    may be; and with which share of the card it would hold more."""
+    """Say how many of a step's completions, each of full length, vLLM holds at once, and with which
+    share of the card it would hold more."""
     length = longest + setting(recipe, "grpo", "max_completion_length")
-    held = int(parts.vllm_cache / memory.vllm_cache_per_token(recipe) / length)
+    held = int(parts.vllm_cache / memory.vllm_cache_bytes(recipe, length))
     engine_gpus = setting(recipe, "grpo", "vllm_tensor_parallel_size")
     wanted = generation(recipe.grpo).completions * engine_gpus // launched["num_processes"]
     line = f"vLLM holds {min(held, wanted)} of a step's {wanted} completions at once"

@@ -39,13 +39,8 @@ OLDEST = 7.5
 
 
 class Card(NamedTuple):
-    """A GPU that may be elsewhere.
-
-    Attributes:
-        gib: its memory as torch reports it, which is less than it is sold with.
-        speed: thousands of tokens a second, times billions of weights, that GRPO samples through
-            vLLM and trains on, by an estimate (docs/gpu.md); None where there is none.
-    """
+    """`gib`: memory as torch reports it, less than a card is sold with. `speed`: an estimate of the
+    thousands of tokens a second, times billions of weights, that GRPO samples and trains on."""
 
     gib: float
     speed: float | None = None
@@ -173,27 +168,19 @@ def refuse_unusable_gpu():
 
 def too_old(capability: float, name: str) -> str | None:
     """What is wrong with a GPU of this compute capability, or None."""
-    if capability >= OLDEST:
-        return None
-    return _unusable(
-        f"{name} has compute capability {capability}, and torch's kernels begin at {OLDEST} (T4,"
-        " RTX 20): take a newer card"
-    )
+    why = f"{name} has compute capability {capability}, and torch's kernels begin at {OLDEST}"
+    return None if capability >= OLDEST else _unusable(f"{why} (T4, RTX 20): take a newer card")
 
 
 def old_cards() -> str | None:
-    """What is wrong with this machine's GPUs, before torch is there to ask, or None."""
-    capabilities = []
-    for line in nvidia_smi("compute_cap", "name"):
-        capability, _, name = line.partition(", ")
-        if re.fullmatch(r"\d+\.\d", capability):
-            capabilities.append((float(capability), name))
-    return too_old(*max(capabilities)) if capabilities else None
+    """What is wrong with the newest GPU, before torch is there to ask, or None."""
+    lines = [line.split(", ", 1) for line in nvidia_smi("compute_cap", "name")]
+    cards = [(float(number), name) for number, name in lines if number[:1].isdigit()]
+    return too_old(*max(cards)) if cards else None
 
 
 def nvidia_smi(*fields: str) -> list[str]:
-    """What NVIDIA's program says of every GPU that may be used; nothing where there is no telling.
-    torch would have to open a context on the GPU."""
+    """What NVIDIA's program says of each GPU that may be used, without opening a context there."""
     program = shutil.which("nvidia-smi")
     if program is None or not gpus_to_use():
         return []

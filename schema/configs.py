@@ -230,26 +230,25 @@ def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
 
 def chosen(recipe: Recipe, section: str) -> dict[str, Any]:
     """The values of a section that we set, replaced by those that the recipe sets."""
-    values = shared(section, getattr(recipe, section) or {})
+    values = getattr(recipe, section) or {}
+    values = shared(section, values) or values
     return own_defaults(recipe, section) | with_floats(section, values)
 
 
-def shared(section: str, values: dict[str, Any], count: int | None = None) -> dict[str, Any]:
-    """The values of a section as one of several processes needs them: a recipe says what all of
-    them train on in a step, and the libraries, what one does. Each has fewer micro-batches or, if
-    these do not go round, smaller ones. Where neither does, nothing is divided.
+def shared(section: str, values: dict[str, Any], count: int | None = None) -> dict | None:
+    """The values of a section as one of `count` processes, or of those of this launch, needs them.
 
-    Args:
-        count: the number of processes. By default as many as this process's launcher started.
+    A recipe says what all of them train on in a step, and the libraries, what one does. Each has
+    fewer micro-batches or, if these do not go round, smaller ones. None if neither goes round.
     """
     count = count or processes()
     if count == 1 or section not in stages.STAGES:
         return values
-    numbers = [(defaults(section) | values).get(key) for key in SPLIT]
-    size, accumulation, generated = numbers
+    merged = defaults(section) | values
+    size, accumulation, generated = map(merged.get, SPLIT)
     divisor = math.gcd(count, accumulation, generated or accumulation)
     if size * divisor % count:
-        return values
+        return None
     split = (size * divisor // count, accumulation // divisor, (generated or 0) // divisor)
     return values | {key: number for key, number in zip(SPLIT, split, strict=True) if number}
 
@@ -337,7 +336,7 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
     if section == "grpo":
         aligned_steps = generation(recipe.grpo).aligned_steps
         values["save_steps"] = math.ceil(SAVE_STEPS / aligned_steps) * aligned_steps
-        grpo = shared("grpo", recipe.grpo)
+        grpo = shared("grpo", recipe.grpo) or recipe.grpo
         values |= _validation_defaults(grpo, recipe.evaluate.checkpoint_problems)
         values["reward_weights"] = list(recipe.weights_of_completions.values())
     return values
@@ -368,7 +367,7 @@ def generation(grpo: dict, count: int | None = None) -> Generation:
             launcher started.
     """
     count = count or processes()
-    values = defaults("grpo") | shared("grpo", grpo, count)
+    values = defaults("grpo") | (shared("grpo", grpo, count) or grpo)
     accumulation = values["gradient_accumulation_steps"]
     batch = values["per_device_train_batch_size"] * count
     completions = values["generation_batch_size"]
@@ -394,22 +393,15 @@ def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
 
 
 def tokens_per_second(recipe: Recipe, card: hardware.Card, billions: float, count: int) -> float:
-    """An estimate of how fast so many processes, each with such a card, sample and train.
-
-    Args:
-        billions: the weights of the model.
-    """
+    """An estimate of how fast `count` such cards sample and train a model of so many weights."""
     slower = 1 if setting(recipe, "grpo", "use_vllm") else hardware.WITHOUT_VLLM
     return 1000 * card.speed * count / billions / slower
 
 
-def hours_of_run(recipe: Recipe, tokens_per_second: float) -> float | None:
-    """The hours of a run at that speed, with loading, the warm start, and the evaluations."""
-    size = size_of_run(recipe)
-    if size is None:
-        return None
-    steps, _, tokens = size
-    return tokens / tokens_per_second / 3600 + steps * hardware.STEP / 3600 + hardware.REST
+def hours_of_run(recipe: Recipe, speed: float) -> float | None:
+    """The hours of a run of so many tokens a second, if it is known how long it is."""
+    steps, _, tokens = size_of_run(recipe) or (None, 0, 0)
+    return steps and (tokens / speed + steps * hardware.STEP) / 3600 + hardware.REST
 
 
 def processes() -> int:

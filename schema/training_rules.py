@@ -45,35 +45,20 @@ def _check_warm_up(name: str, values: dict) -> Complaints:
 
 
 def _check_shares(name: str, section: dict, recipe: dict) -> Complaints:
-    """Check that the processes can share a step evenly."""
-    count = processes()
-    if _can_share(name, section, count):
+    """Check that the processes can share a step evenly. The numbers that can, can share every
+    stage's, and the problems that choose the checkpoint."""
+    if configs.shared(name, section) is not None:
         return
+    choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
     counts = []
-    for candidate in range(1, 2 * count + 1):
-        stages_can = [
-            _can_share(stage, recipe.get(stage, {}), candidate) for stage in stages.STAGES
-        ]
-        choosing = recipe.get("evaluate", {}).get("checkpoint_problems", candidate)
-        if all(stages_can) and choosing % candidate == 0:
-            counts.append(candidate)
-    below = [str(candidate) for candidate in counts if candidate < count]
-    above = [str(candidate) for candidate in counts if candidate > count]
-    message = (
-        f"{count} processes cannot share the {_rows(name, section):,} rows of a step evenly: take"
-        f" PROCESSES={' or '.join(below[-1:] + above[:1])}, or change the batch"
-    )
-    yield ("per_device_train_batch_size",), f"{name}.per_device_train_batch_size: {message}"
-
-
-def _can_share(name: str, section: dict, count: int) -> bool:
-    return count * _rows(name, configs.shared(name, section, count)) == _rows(name, section)
-
-
-def _rows(name: str, section: dict) -> int:
-    """How many completions or examples a process trains on in a step."""
-    values = configs.defaults(name) | section
-    return values["per_device_train_batch_size"] * values["gradient_accumulation_steps"]
+    for count in range(1, 2 * processes() + 1):
+        shares = [configs.shared(stage, recipe.get(stage, {}), count) for stage in stages.STAGES]
+        if None not in shares and choosing % count == 0:
+            counts.append(str(count))
+    key = "per_device_train_batch_size"
+    message = f"{processes()} processes cannot share a step of it and gradient_accumulation_steps"
+    message += f" evenly: take PROCESSES={' or '.join(counts)}, or change the batch"
+    yield (key,), f"{name}.{key}: {message}"
 
 
 def check_dpo(section: dict, recipe: dict) -> Complaints:

@@ -15,14 +15,7 @@ from console.faults import Fault, RecipeError
 from console.terminal import clean, make_command, say
 from machine import hardware
 from machine.hardware import Card
-from machine.launch import (
-    counted,
-    incomplete,
-    launched_here,
-    not_finished,
-    not_installed,
-    to_machine,
-)
+from machine.launch import counted, incomplete, launched_here, not_installed, to_machine
 from schema.advice import LEVELS, fault_at, faults_of_error, warnings_of
 from schema.configs import SECTIONS, hours_of_run, size_of_run
 from schema.recipe import Recipe, refused_values
@@ -41,8 +34,6 @@ def main(
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
-        card: the GPU that it is checked for, if it is elsewhere.
-        tokens_per_second: that a run has sampled and trained on, in place of the card's estimate.
         show: first print the recipe as a run would save it, with its base's keys and our defaults.
     """
     if show:
@@ -59,7 +50,7 @@ def main(
     library_faults = _library_faults(recipe, rows, launched, card)
     with counted(launched):
         _say_size(recipe)
-    hours = hours_of_run(recipe, tokens_per_second) if tokens_per_second else None
+    hours = tokens_per_second and hours_of_run(recipe, tokens_per_second)
     if hours:
         say(f"at {tokens_per_second:g} tokens a second: at most {hours:.1f} h")
     say()
@@ -88,19 +79,16 @@ def _environment_faults(
     Args:
         stages: those that train, and `evaluate`.
     """
-    faults = not_installed(recipe, stages, launched) + not_finished(recipe, stages)
     probe_fault = not_probed(recipe)
-    if probe_fault:
-        faults.append(probe_fault)
-    refused = incomplete(recipe, stages, launched)
+    faults = not_installed(recipe, stages, launched) + ([probe_fault] if probe_fault else [])
     if card:
         where = ", on the machine with that card"
         faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
-        return faults + refused
-    with counted(launched):
-        faults += conflicts(recipe, stages[:-1])
-    faults += refused
-    count_message = hardware.wrong_count(launched)
+    else:
+        with counted(launched):
+            faults += conflicts(recipe, stages[:-1])
+    faults += incomplete(recipe, stages, launched)
+    count_message = None if card else hardware.wrong_count(launched)
     if count_message:
         faults.append(Fault("", f"{count_message} (CARD=A100 checks for GPUs that are elsewhere)"))
     return faults
@@ -190,8 +178,7 @@ OPTIONS = {
     },
     "--tokens-per-second": {
         "type": float,
-        "help": "of all processes together, sampling and training: a run's own, in place of an"
-        " estimate",
+        "help": "sampled and trained on, by all processes together; gives the hours",
     },
     "--show": {
         "action": "store_true",

@@ -6,12 +6,10 @@ minute, and changes nothing in the run's folder. It starts from the base model w
 because memory use does not depend on the weights' values.
 """
 
-import contextlib
 import dataclasses
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 
 import torch
 
@@ -33,6 +31,8 @@ def main(recipe: Recipe):
     recipe = begin("probe", recipe, ("grpo",))
     began = time.monotonic()
     require_values(recipe, "grpo")
+    free, ended = [], threading.Event()
+    threading.Thread(target=_watch, args=(free, ended)).start()
     with tempfile.TemporaryDirectory() as folder:
         longest = worst_step(recipe, folder)
         args = configs.training_config(longest, "grpo")
@@ -41,10 +41,11 @@ def main(recipe: Recipe):
         problems = rows[: max(1, args.generation_batch_size // args.num_generations)]
         try:
             trainer = grpo_trainer(longest, args, tokenizer, problems, [], None)
-            with _least_free() as free:
-                trainer.train()
+            trainer.train()
         except torch.OutOfMemoryError as error:
             raise RunStopped(out_of_memory(recipe), OUT_OF_MEMORY) from error
+        finally:
+            ended.set()
     say(f"two of the largest steps took {time.monotonic() - began:.0f} s, loading included")
     if torch.cuda.is_available():
         _, card = torch.cuda.mem_get_info()
@@ -53,26 +54,11 @@ def main(recipe: Recipe):
     say(f"next: {make_command('grpo', recipe)}")
 
 
-@contextlib.contextmanager
-def _least_free() -> Iterator[list[int]]:
-    """Note how much of the card is free, twenty times a second. torch's own peak counts what vLLM
+def _watch(free: list[int], ended: threading.Event):
+    """Note twenty times a second how much of the card is free. torch's own peak counts what vLLM
     has unmapped while it sleeps."""
-    free = []
-    ended = threading.Event()
-
-    def watch():
-        while torch.cuda.is_available():
-            free.append(torch.cuda.mem_get_info()[0])
-            if ended.wait(0.05):
-                return
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield free
-    finally:
-        ended.set()
-        thread.join()
+    while torch.cuda.is_available() and not ended.wait(0.05):
+        free.append(torch.cuda.mem_get_info()[0])
 
 
 def worst_step(recipe: Recipe, folder: str) -> Recipe:

@@ -344,23 +344,18 @@ def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
     return 2 * text.num_hidden_layers * heads * width * getattr(torch, recipe.model.dtype).itemsize
 
 
-def vllm_cache_per_token(recipe: Recipe) -> float:
-    """Bytes of vLLM's cache per token on one GPU, in 16 bits."""
-    bytes_per_token = cache_bytes_per_token(model_config(recipe), recipe)
-    itemsize = getattr(torch, recipe.model.dtype).itemsize
-    shards = configs.setting(recipe, "grpo", "vllm_tensor_parallel_size")
-    return bytes_per_token * min(1, 2 / itemsize) / shards
-
-
-def least_vllm_cache(recipe: Recipe) -> float:
-    """Bytes of the cache without which vLLM does not start: it must hold the longest text that it
-    serves."""
-    length = configs.setting(recipe, "grpo", "vllm_max_model_length")
-    window = model_config(recipe).get_text_config().max_position_embeddings
-    return (length or window) * vllm_cache_per_token(recipe)
+def vllm_cache_bytes(recipe: Recipe, tokens: int | None = None) -> float:
+    """Bytes of vLLM's cache on one GPU, in 16 bits, for so many tokens; or for the longest text
+    that it serves, without which it does not start."""
+    config = model_config(recipe)
+    args = SimpleNamespace(**configs.settings(recipe, "grpo"))
+    window = config.get_text_config().max_position_embeddings
+    per_token = cache_bytes_per_token(config, recipe) / args.vllm_tensor_parallel_size
+    per_token *= min(1, 2 / getattr(torch, recipe.model.dtype).itemsize)
+    return (tokens or args.vllm_max_model_length or window) * per_token
 
 
 def fits(recipe: Recipe, parts: Parts, card: float) -> bool:
     """Whether a GPU of `card` GiB holds all parts, and vLLM's share of it what it must."""
-    has_cache = not parts.vllm_weights or parts.vllm_cache >= least_vllm_cache(recipe)
+    has_cache = not parts.vllm_weights or parts.vllm_cache >= vllm_cache_bytes(recipe)
     return parts.total <= card * GIB and has_cache

@@ -468,12 +468,8 @@ def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[di
 
 
 def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
-    """Replace the keys that split a batch by the rows of an optimizer step and of a generation. The
-    new keys say which product they are.
-
-    Args:
-        count: the processes that each train on so much.
-    """
+    """Replace the keys that split a batch, for each of `count` processes, by the rows of a step and
+    of a generation. The new keys say which product they are."""
     defaults = configs.defaults(stage)
     merged = dict(recipe)
     numbers = {}
