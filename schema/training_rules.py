@@ -50,9 +50,10 @@ def _check_shares(name: str, section: dict, recipe: dict) -> Complaints:
     if configs.shared(name, section) is not None:
         return
     choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
+    trained = stages.STAGES.keys() & recipe.keys()
     counts = []
     for count in range(1, 2 * processes() + 1):
-        shares = [configs.shared(stage, recipe.get(stage, {}), count) for stage in stages.STAGES]
+        shares = [configs.shared(stage, recipe[stage], count) for stage in trained]
         if None not in shares and choosing % count == 0:
             counts.append(str(count))
     key = "per_device_train_batch_size"
