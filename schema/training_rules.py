@@ -57,8 +57,10 @@ def _check_shares(name: str, section: dict, recipe: dict) -> Complaints:
         if None not in shares and choosing % count == 0:
             counts.append(str(count))
     key = "per_device_train_batch_size"
-    message = f"{processes()} processes cannot share a step of it and gradient_accumulation_steps"
-    message += f" evenly: take PROCESSES={' or '.join(counts)}, or change the batch"
+    values = configs.defaults(name) | section
+    message = f"{processes()} processes cannot share a step of {values[key]} ×"
+    message += f" {values['gradient_accumulation_steps']} (gradient_accumulation_steps) evenly:"
+    message += f" take PROCESSES={' or '.join(counts)}, or change the batch"
     yield (key,), f"{name}.{key}: {message}"
 
 

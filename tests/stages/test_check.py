@@ -152,7 +152,7 @@ def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, mon
     settings += ["grpo.num_iterations=1", "grpo.num_generations=3"]
     options = {"own_solutions": ["--if-needed"], "audit": ["--rows=2"]}.get(stage, [])
     launched = run_stage(stage, *settings, *options, check=False, ACCELERATE="cpu2")
-    line = "and gradient_accumulation_steps evenly: take PROCESSES=1 or 3, or change"
+    line = "2 processes cannot share a step of 15 × 1 (gradient_accumulation_steps) evenly:"
     assert launched.returncode == 2 and line in launched.stdout + launched.stderr
     run_stage(stage, *settings, *options, AUDIT="off")
 
