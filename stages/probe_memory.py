@@ -32,13 +32,13 @@ def main(recipe: Recipe):
     began = time.monotonic()
     require_values(recipe, "grpo")
     free, ended = [], threading.Event()
-    threading.Thread(target=_watch, args=(free, ended)).start()
     with tempfile.TemporaryDirectory() as folder:
         longest = worst_step(recipe, folder)
         args = configs.training_config(longest, "grpo")
         tokenizer = load_tokenizer(recipe)
         rows = longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)
         problems = rows[: max(1, args.generation_batch_size // args.num_generations)]
+        threading.Thread(target=_watch, args=(free, ended), daemon=True).start()
         try:
             trainer = grpo_trainer(longest, args, tokenizer, problems, [], None)
             trainer.train()

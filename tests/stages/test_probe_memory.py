@@ -58,11 +58,9 @@ def test_the_peak_is_what_the_card_had_left_and_not_what_torch_counts(monkeypatc
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", TINY)
     monkeypatch.setattr(probe_memory, "grpo_trainer", trainer)
     monkeypatch.setattr(probe_memory, "begin", lambda name, recipe, stages: recipe)
-    monkeypatch.setattr(
-        configs,
-        "training_config",
-        lambda *_: SimpleNamespace(generation_batch_size=8, num_generations=4),
-    )
+    monkeypatch.setattr(probe_memory, "require_values", lambda recipe, section: None)
+    args = SimpleNamespace(generation_batch_size=8, num_generations=4)
+    monkeypatch.setattr(configs, "training_config", lambda recipe, section: args)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", free_and_total)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 30 * memory.GIB)

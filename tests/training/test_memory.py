@@ -112,7 +112,7 @@ QWEN3 |= {"tie_word_embeddings": True, "model_type": "qwen3", "architectures": [
 @pytest.mark.parametrize(
     ("share", "card", "message"),
     [
-        (0.3, "8", "does not hold the weights and one completion; take 0.33 or more"),
+        (0.3, "8", "does not hold the weights and one completion; take 0.32 or more"),
         (0.7, "8", "vLLM holds 24 of a step's 320 completions at once; grpo.vllm_gpu"),
         (0.7, "H100", "vLLM holds 320 of a step's 320 completions at once\n"),
     ],
