@@ -142,6 +142,9 @@ def test_what_is_missing_here_is_a_note_for_a_card_elsewhere(tmp_path, capsys, m
         out = capsys.readouterr().out
         level = "error" if card is None else "note"
         assert out.count(f"{level}: {missing}: make setup EXTRAS=vllm{ending}") == 1
+        for text in ("flash_attn is not installed", "nowhere/sft is no folder", "finished probe"):
+            [line] = [line for line in out.splitlines(True) if text in line]
+            assert line.startswith(level) and line.endswith(ending)
         assert ("\nready" in out) == (card is not None)
 
 
