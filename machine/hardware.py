@@ -145,6 +145,8 @@ def refuse_unusable_gpu():
     Raises:
         RecipeError: names the card or the driver, and the ways out.
     """
+    if not gpus_to_use():
+        return
     import torch
 
     if has_gpu():
@@ -152,8 +154,6 @@ def refuse_unusable_gpu():
         old = too_old(card.major + card.minor / 10, card.name)
         if old:
             raise RecipeError([old])
-        return
-    if not gpus_to_use():
         return
     if torch.version.cuda is None:
         build = f"torch {torch.__version__} is a build for CPUs"
