@@ -15,8 +15,6 @@ from data import prompt
 from evaluation import own_solutions
 from evaluation.audit import abbreviated, sample_faults, some_golds
 from evaluation.probe import rows_by_pass_rate
-from machine.hardware import Card
-from machine.launch import counted
 from schema.advice import fault_at, faults_of_error
 from schema.configs import generation, hours_of_run, setting, tokens_per_second
 from schema.names import LEARNED
@@ -36,7 +34,7 @@ LARGE = 1_000_000_000
 
 
 def model_findings(
-    recipe: Recipe, rows: list[dict], launched: dict, card: Card | None
+    recipe: Recipe, rows: list[dict], launched: dict, card: memory.Card | None
 ) -> Iterator[Fault]:
     """Faults that the model's config, its tokenizer and the training rows reveal. A part that
     cannot be reached becomes a note.
@@ -220,7 +218,7 @@ def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fau
 
 
 def _parameter_findings(
-    recipe: Recipe, config, launched: dict, card: Card | None
+    recipe: Recipe, config, launched: dict, card: memory.Card | None
 ) -> Iterator[Fault]:
     """Whether the number of parameters suits the learning rate, and the machine."""
     rate = setting(recipe, "grpo", "learning_rate")
@@ -251,12 +249,12 @@ def _parameter_findings(
 
 
 def _memory_findings(
-    recipe: Recipe, longest: int, launched: dict, named: Card | None
+    recipe: Recipe, longest: int, launched: dict, named: memory.Card | None
 ) -> Iterator[Fault]:
     """Whether the estimated memory of training fits the card, or this machine's."""
     card = named.gib if named else memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB
-    with counted(launched):
+    with memory.counted(launched):
         parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
     room = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"
@@ -291,15 +289,15 @@ def _say_at_once(recipe: Recipe, parts: memory.Parts, longest: int, launched: di
     """Say how many of a step's completions, each of full length, vLLM holds at once, and with which
     share of the card it would hold more."""
     length = longest + setting(recipe, "grpo", "max_completion_length")
-    held = int(parts.vllm_cache / memory.vllm_cache_bytes(recipe, length))
+    at_once = int(parts.vllm_cache / memory.vllm_cache_bytes(recipe, length))
     engine_gpus = setting(recipe, "grpo", "vllm_tensor_parallel_size")
     wanted = generation(recipe.grpo).completions * engine_gpus // launched["num_processes"]
-    line = f"vLLM holds {min(held, wanted)} of a step's {wanted} completions at once"
+    line = f"vLLM holds {min(at_once, wanted)} of a step's {wanted} completions at once"
     share = setting(recipe, "grpo", "vllm_gpu_memory_utilization")
     awake = 0 if parts.in_turns else parts.activations + parts.logits
     # A twentieth is left to the driver, to the context and to fragments.
     bearable = 0.95 - (parts.always - parts.vllm_work + awake) / memory.GIB / card
-    if held < wanted and bearable > share + 0.05:
+    if at_once < wanted and bearable > share + 0.05:
         line += f"; grpo.vllm_gpu_memory_utilization may be {int(20 * bearable) / 20:g}"
     say(line)
 

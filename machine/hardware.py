@@ -188,8 +188,8 @@ def nvidia_smi(*fields: str) -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible:
         command.append(f"--id={visible}")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [] if done.returncode else done.stdout.splitlines()
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [] if answer.returncode else answer.stdout.splitlines()
 
 
 def old_driver() -> str | None:
