@@ -38,7 +38,7 @@ def check_message(name: str, text: str) -> None:
         record(name, text)
     expected = recorded_messages().get(name)
     assert expected is not None, f"{FILE.name} has no message of {name}: it says\n{text}"
-    assert text == expected
+    assert text == expected, "if the new message is right, record it with UPDATE_MESSAGES=1"
 
 
 def record(name: str, text: str) -> None:
