@@ -42,8 +42,8 @@ Engine = Callable[[list[list[int]], int, Sampling], list[Completion]]
 
 
 def shared(recipe: Recipe, trained: str | Path | None) -> tuple:
-    """Equal for models that one engine serves: with vLLM a base and the adapters on it, with
-    transformers one model."""
+    """A key that models have in common if one engine serves them: with vLLM a base and the adapters
+    on it, with transformers one model."""
     model = trained
     if recipe.evaluate.engine == "vllm" and is_adapter(trained):
         model = None  # vLLM serves an adapter beside its base

@@ -60,8 +60,8 @@ def _read_here(recipe: Recipe, entries: list) -> list:
 def read(
     recipe: Recipe, is_complete: bool = True
 ) -> tuple[list[dict], list[Overlap], dict[str, RecipeError]]:
-    """The training rows, those that the benchmarks ask too, and why something cannot be read, by
-    what that is.
+    """The training rows, their overlaps with the benchmarks, and the errors of what could not be
+    read, by its name.
 
     Args:
         is_complete: whether the recipe's training rows are all there; if not, none is compared
