@@ -472,7 +472,8 @@ def changes(before: dict, now: dict) -> tuple[str, set[str]]:
     Args:
         before, now: see `data_of`. A run of an older version has no such entries: none is compared.
     """
-    if not all(isinstance(before.get(key), str) for key in now):
+    entries = ("train", "held_out", "answers")
+    if not all(isinstance(data.get(key), str) for data in (before, now) for key in entries):
         return "", set()
     trained, held_out = (set(before[key].split()) for key in ("train", "held_out"))
     held_out_now = set(now["held_out"].split())

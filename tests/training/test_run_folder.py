@@ -9,6 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from data import hub
+from data.problems import data_of
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
 from tests.support import ROOT, refused
@@ -119,6 +120,15 @@ def test_own_solutions_that_were_sampled_anew_are_told(tmp_path):
     find_run(recipe, "sft").begin(ROWS)  # as it was begun there
     with pytest.raises(RecipeError, match="or what a model sampled of them"):
         find_run(recipe, "sft").begin(ROWS, [["1 + 1?", "so", "2"]])
+
+
+def test_a_refusal_says_how_the_data_has_changed(tmp_path):
+    recipe = begun(tmp_path, "sft")
+    (tmp_path / "sft/data.json").unlink()
+    find_run(recipe, "sft").begin(ROWS, data=data_of(ROWS, []))
+    more = [*ROWS, ROWS[0] | {"problem": "One more?"}]
+    with pytest.raises(RecipeError, match=r"has changed \(1 problems added, 0 removed\)"):
+        find_run(recipe, "sft").begin(more, data=data_of(more, []))
 
 
 def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
