@@ -127,15 +127,20 @@ def compare(folder: Path, labels: list[str]) -> dict[str, Answered]:
 
 def table_and_verdicts(folder: Path, models: dict[str, Answered]) -> list[str]:
     """A report's first part in Markdown: the table, the verdict between each model and the next,
-    and a line for each stage whose data.json says that it was trained on some of the problems."""
+    and a line for each run whose data.json says that it was trained on some of the problems."""
     lines = [*_table(folder.name, models), "", *_verdict_lines(models)]
     problems = next(iter(models.values())).problems.values()
     fingerprints = Counter(fingerprint(samples[0]) for samples in problems)
-    for label in models:
-        data = read_object(folder.parent.parent / label / "data.json", LARGEST) or {}
+    for label, model in models.items():
+        # a model that is no stage of this recipe may be the folder of another's run
+        run = Path(str(model.terms.get("model")))
+        if label in STAGES:
+            run = folder.parent.parent / label
+        data = read_object(run / "data.json", LARGEST) or {}
         trained = fingerprints.keys() & str(data.get("train")).split()
+        trained -= {*str(data.get("overlapping")).split()}
         count = sum(map(fingerprints.get, trained))
-        if label in STAGES and count:
+        if count:
             message = f"{label} was trained on {count:,} of these {len(problems):,} problems."
             lines += ["", f"**{message}**"]
     return lines

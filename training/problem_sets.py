@@ -122,6 +122,7 @@ def load_data(recipe: Recipe) -> tuple[list[dict], list[dict], dict[str, str]]:
         )
     data = data_of(rows, held_out)
     dropped = {overlap.row for overlap in overlapping}
+    data["overlapping"] = " ".join(sorted(fingerprint(rows[i]) for i in dropped))
     rows = [row for i, row in enumerate(rows) if i not in dropped]
     if faults := unfit(rows, recipe):
         raise RecipeError(faults)

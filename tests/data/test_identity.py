@@ -72,6 +72,18 @@ def test_a_row_more_or_less_or_another_order_moves_no_other_problem(tmp_path):
     assert len(trained & set(map(fingerprint, train_and_held_out(recipe)[1]))) <= 1
 
 
+def test_what_a_benchmark_removes_from_training_is_recorded(tmp_path):
+    problems = [f"What is {i} + 1?" for i in range(40)]
+    write(tmp_path / "a.jsonl", problems)
+    write(tmp_path / "exam.jsonl", problems[:20])
+    recipe = recipe_of(tmp_path, ["a.jsonl"])
+    rows, _, _ = load_data(recipe)
+    recipe.evaluate.benchmarks[:] = [f"{tmp_path}/exam.jsonl"]
+    fewer, _, data = load_data(recipe)
+    removed = {fingerprint(row) for row in rows} - {fingerprint(row) for row in fewer}
+    assert removed and set(data["overlapping"].split()) == removed
+
+
 def test_computed_sets_are_dealt_by_place_as_ever():
     overrides = ["data.validation=4", "data.train=[arithmetic: {digits: 1}]"]
     _, held_out = train_and_held_out(load_recipe("recipes/tiny-arithmetic.yaml", overrides))

@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from console.faults import RecipeError
+from data.identity import fingerprint
 from data.json_files import LARGEST
 from evaluation import report
 from runs.folder import find_runs, name_of, run_file
@@ -170,6 +171,25 @@ def test_the_questions_that_flipped_come_first(tmp_path):
     for benchmark, before, question in wrong:
         with pytest.raises(ValueError, match=r"there is no evaluation|has no question"):
             pair(path, benchmark, before, "grpo", question)
+
+
+@pytest.mark.parametrize("label", ["grpo", "elsewhere"])
+def test_a_report_says_which_problems_a_run_was_trained_on(label, tmp_path):
+    """Of a stage, and of another recipe's run, but not those that its benchmarks removed."""
+    path = made_runs.run(tmp_path)
+    folder = path.parent / "eval/held-out"
+    if label != "grpo":
+        first, *answers = (folder / "grpo.jsonl").read_text().splitlines()
+        first = json.dumps(json.loads(first) | {"model": str(path)})
+        (folder / f"{label}.jsonl").write_text("\n".join([first, *answers]) + "\n")
+    compared = report.compare(folder, [label])
+    asked = {fingerprint(answers[0]) for answers in compared[label].problems.values()}
+    data = {"train": " ".join(asked), "overlapping": ""}
+    (path / "data.json").write_text(json.dumps(data))
+    line = f"**{label} was trained on {len(asked)} of these {len(asked)} problems.**"
+    assert line in report.table_and_verdicts(folder, compared)
+    (path / "data.json").write_text(json.dumps(data | {"overlapping": " ".join(asked)}))
+    assert "was trained on" not in str(report.table_and_verdicts(folder, compared))
 
 
 def test_a_result_is_that_of_the_report(tmp_path):
