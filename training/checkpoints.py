@@ -114,7 +114,7 @@ def seal(files: dict) -> str | None:
 def require_resumable(checkpoint: Path):
     """Refuse to resume what this account did not write, unless the user says that it trusts it: a
     checkpoint may hold any behaviour, and under DeepSpeed and FSDP pickles, which run code. Also
-    refuse a copied run whose best checkpoint, loaded at the end, is still at its old place.
+    refuse a copied run whose best checkpoint, loaded at the end, is at its old place alone.
 
     Raises:
         RecipeError: names the checkpoint, and the way out.
@@ -131,7 +131,9 @@ def require_resumable(checkpoint: Path):
         raise RecipeError([message])
     state = read_object(checkpoint / "trainer_state.json", LARGEST) or {}
     best = state.get("best_model_checkpoint")
-    if best and Path(best).exists() and Path(best).resolve().parent != checkpoint.parent.resolve():
+    is_elsewhere = best and Path(best).resolve().parent != checkpoint.parent.resolve()
+    copied = checkpoint.parent / f"checkpoint-{state.get('best_global_step')}"
+    if is_elsewhere and Path(best).exists() and not copied.is_dir():
         message = (
             f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run"
             f" there, or move that folder or {checkpoint.parent} away"

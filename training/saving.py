@@ -48,13 +48,14 @@ class Checkpoints(TrainerCallback):
         self.keep = keep
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Take the recipe's steps, and find the best checkpoint of a run that was moved."""
+        """Take the recipe's steps; find the best checkpoint of a run that was moved or copied."""
         # transformers goes on with the checkpoint's logging_steps and save_steps.
         state.compute_steps(args, state.max_steps)
         best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-        if state.best_model_checkpoint is None and best.is_dir():
+        named = state.best_model_checkpoint  # None where it is no longer
+        if best.is_dir() and (named is None or Path(named).resolve() != best.resolve()):
             state.best_model_checkpoint = str(best)
-            say(f"the run was moved: its best checkpoint is {best}")
+            say(f"the run was moved or copied: its best checkpoint is {best}")
         if state.is_world_process_zero and state.global_step:  # fewer may be kept now
             self._prune(Path(args.output_dir), state)
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from transformers import TrainerState, TrainingArguments
 
 from console.faults import RecipeError
 from schema import configs
@@ -151,6 +152,17 @@ def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
 
     Checkpoints(1).on_train_begin(Args, State, None)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-4"]
+
+
+@pytest.mark.parametrize("named", [None, "original/checkpoint-2"])
+def test_a_run_that_was_moved_or_copied_has_its_own_best_checkpoint(named, tmp_path, capsys):
+    state = TrainerState(max_steps=9, best_model_checkpoint=named, best_global_step=2)
+    (tmp_path / "checkpoint-2").mkdir()
+    args = TrainingArguments(tmp_path, use_cpu=True, report_to=[])
+    Checkpoints(None).on_train_begin(args, state, None)
+    assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2"
+    Checkpoints(None).on_train_begin(args, state, None)
+    assert capsys.readouterr().out.count("the run was moved or copied") == 1
 
 
 def advice_that_ends_runs() -> dict[str, str]:

@@ -175,7 +175,7 @@ def test_the_questions_that_flipped_come_first(tmp_path):
 
 @pytest.mark.parametrize("label", ["grpo", "elsewhere"])
 def test_a_report_says_which_problems_a_run_was_trained_on(label, tmp_path):
-    """Of a stage, and of another recipe's run, but not those that its benchmarks removed."""
+    """A stage, or another recipe's run; but not on those that its benchmarks removed."""
     path = made_runs.run(tmp_path)
     folder = path.parent / "eval/held-out"
     if label != "grpo":
