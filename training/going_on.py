@@ -94,7 +94,9 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
         rows: the training problems.
     """
     samples = STAGES[stage].samples
-    columns = [for_rewards(row) for row in rows] if samples else rows
+    columns = []
+    for row in rows:  # the order of a file's columns changes nothing
+        columns.append(sorted((for_rewards(row) if samples else row).items()))
     text = json.dumps(columns, skipkeys=True, default=lambda value: type(value).__name__)
     hashes = {"columns of data.train": hashlib.sha256(text.encode()).hexdigest()}
     models = {"model.name_or_path": recipe["model"]["name_or_path"]}

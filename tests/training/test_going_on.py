@@ -13,6 +13,7 @@ from schema import configs
 from schema.recipe import load_recipe
 from tests.made_runs import write_json
 from tests.support import CHAIN, ROOT, refused, run_stage, same_weights
+from training.going_on import sources_of
 from training.run_folder import RunFolder, conflict, find_run
 from training.saving import Checkpoints
 from training.train import out_of_memory
@@ -244,3 +245,11 @@ def test_a_run_that_is_trained_longer_ends_as_one_of_that_length(tmp_path):
     assert "finished already" in train("longer", *more)
     said = refused("grpo", TINY, f"output_dir={tmp_path}/longer", *own, "grpo.max_steps=3")
     assert "  grpo.max_steps: 4 there, 3 here" in said
+
+
+def test_the_order_of_a_rows_columns_changes_nothing():
+    recipe = load_recipe(TINY).resolved()
+    turned = [dict(reversed(ROWS[0].items()))]
+    before = sources_of(recipe, "grpo", ROWS)
+    assert sources_of(recipe, "grpo", turned) == before
+    assert sources_of(recipe, "grpo", [ROWS[0] | {"level": 4}]) != before
