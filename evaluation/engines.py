@@ -14,13 +14,13 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from console.faults import Fault, RecipeError
+from machine.hardware import nvidia_smi
 from rewards.verifier import last_turn
 from schema import configs
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from training.checkpoints import is_adapter
-from training.memory import nvidia_smi
 from training.model import adapter_of, base_model, checked, load_for_answers
 from training.tools import sample_in_turns
 

@@ -15,6 +15,8 @@ from data import prompt
 from evaluation import own_solutions
 from evaluation.audit import abbreviated, sample_faults, some_golds
 from evaluation.probe import rows_by_pass_rate
+from machine.hardware import Card
+from machine.launch import counted
 from schema.advice import fault_at, faults_of_error
 from schema.configs import generation, hours_of_run, setting, tokens_per_second
 from schema.names import LEARNED
@@ -34,7 +36,7 @@ LARGE = 1_000_000_000
 
 
 def model_findings(
-    recipe: Recipe, rows: list[dict], launched: dict, card: memory.Card | None
+    recipe: Recipe, rows: list[dict], launched: dict, card: Card | None
 ) -> Iterator[Fault]:
     """Faults that the model's config, its tokenizer and the training rows reveal. A part that
     cannot be reached becomes a note.
@@ -218,7 +220,7 @@ def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fau
 
 
 def _parameter_findings(
-    recipe: Recipe, config, launched: dict, card: memory.Card | None
+    recipe: Recipe, config, launched: dict, card: Card | None
 ) -> Iterator[Fault]:
     """Whether the number of parameters suits the learning rate, and the machine."""
     rate = setting(recipe, "grpo", "learning_rate")
@@ -249,12 +251,12 @@ def _parameter_findings(
 
 
 def _memory_findings(
-    recipe: Recipe, longest: int, launched: dict, named: memory.Card | None
+    recipe: Recipe, longest: int, launched: dict, named: Card | None
 ) -> Iterator[Fault]:
     """Whether the estimated memory of training fits the card, or this machine's."""
     card = named.gib if named else memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB
-    with memory.counted(launched):
+    with counted(launched):
         parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
     room = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"

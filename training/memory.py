@@ -23,8 +23,7 @@ from transformers import (
 )
 
 from console.faults import said_by_library
-from machine.hardware import Card, nvidia_smi  # noqa: F401, for evaluation/
-from machine.launch import counted, shares_weights  # noqa: F401, for evaluation/
+from machine.launch import shares_weights
 from schema import configs
 from schema.recipe import Recipe
 from training.model import base_model, looked_at, not_loaded
