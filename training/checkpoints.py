@@ -8,6 +8,7 @@ them already on the disk. Older checkpoints are removed only after that.
 
 import contextlib
 import errno
+import hashlib
 import hmac
 import json
 import os
@@ -22,6 +23,7 @@ from schema.stages import finished
 
 MANIFEST = "manifest.json"
 KEY_BYTES = 32
+BEGINNING = 2**24  # bytes of a file that are read: weights may have hundreds of times that
 
 
 def is_adapter(folder: str | Path | None) -> bool:
@@ -152,6 +154,7 @@ def require_weights(folder: Path, command: str):
     """
     fault = altered_weights(folder)
     if fault is None:
+        _name_other_base(folder)
         return
     remedy = f"delete {folder}, and `{command}` trains it again"
     checkpoints = [checkpoint for checkpoint in checkpoints_of(folder) if not altered(checkpoint)]
@@ -160,6 +163,33 @@ def require_weights(folder: Path, command: str):
         remedy = f"delete {folder}/summary.json, and `{command}` goes on from its last checkpoint"
         remedy += f" ({names})"
     raise RecipeError([f"{folder} is finished, but {fault}: put it back, or {remedy}"])
+
+
+def hash_of(files: list[Path]) -> str:
+    """The hash of the names, the sizes and the beginnings of files."""
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            digest.update(f"{file.name} {file.stat().st_size}".encode(errors="replace"))
+            with file.open("rb") as opened:
+                digest.update(opened.read(BEGINNING))
+    return digest.hexdigest()
+
+
+def _name_other_base(folder: Path):
+    """Say if the files of an adapter's base model have changed since it was trained."""
+    if not is_adapter(folder):
+        return
+    base = (read_object(folder / "adapter_config.json") or {}).get("base_model_name_or_path")
+    sources = (read_object(folder / "versions.json") or {}).get("sources") or {}
+    expected = sources.get("model.name_or_path")
+    if expected is None or not base or not Path(base).is_dir():
+        return
+    if hash_of(sorted(Path(base).iterdir())) != expected:
+        say(
+            f"to look at: files in {base} have changed since the adapter in {folder} was trained on"
+            " that model"
+        )
 
 
 def newest_good(folder: Path) -> str | None:

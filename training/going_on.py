@@ -13,9 +13,7 @@ from schema.names import LEARNED, reward_function
 from schema.recipe import Recipe
 from schema.stages import STAGES, algorithm
 from schema.text import Unreadable, saved
-from training.checkpoints import checkpoints_of, step_of
-
-LARGEST = 2**24  # bytes of a file that are read: weights may have hundreds of times that
+from training.checkpoints import checkpoints_of, hash_of, step_of
 
 
 def learned(settings: dict) -> dict:
@@ -104,19 +102,8 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
         if name == LEARNED:
             models["rewards.learned.model"] = options["model"]
         else:
-            hashes[f"rewards.{name}"] = _hash(files_run(reward_function(name).__module__))
+            hashes[f"rewards.{name}"] = hash_of(files_run(reward_function(name).__module__))
     for key, model in models.items():
         if model and Path(model).is_dir():
-            hashes[key] = _hash(sorted(Path(model).iterdir()))
+            hashes[key] = hash_of(sorted(Path(model).iterdir()))
     return hashes
-
-
-def _hash(files: list[Path]) -> str:
-    """The hash of the names, the sizes and the beginnings of files."""
-    digest = hashlib.sha256()
-    for file in files:
-        if file.is_file():
-            digest.update(f"{file.name} {file.stat().st_size}".encode(errors="replace"))
-            with file.open("rb") as opened:
-                digest.update(opened.read(LARGEST))
-    return digest.hexdigest()

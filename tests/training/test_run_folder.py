@@ -206,6 +206,22 @@ def whole(folder, **files):
     write_json(folder / "manifest.json", content)
 
 
+def test_another_base_under_an_adapter_is_said(tmp_path, capsys):
+    base = tmp_path / "base"
+    folder = tmp_path / "grpo"
+    base.mkdir()
+    folder.mkdir()
+    (base / "model.safetensors").write_bytes(b"1")
+    write_json(folder / "adapter_config.json", {"base_model_name_or_path": str(base)})
+    hashes = {"model.name_or_path": checkpoints.hash_of([base / "model.safetensors"])}
+    write_json(folder / "versions.json", {"sources": hashes})
+    checkpoints.require_weights(folder, "make grpo")
+    assert capsys.readouterr().out == ""
+    (base / "model.safetensors").write_bytes(b"2")
+    checkpoints.require_weights(folder, "make grpo")
+    assert f"files in {base} have changed since the adapter" in capsys.readouterr().out
+
+
 def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_remain(tmp_path):
     folder = tmp_path / "grpo"
     folder.mkdir()
