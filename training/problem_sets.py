@@ -1,6 +1,7 @@
 """The problems of a recipe: its training rows, its held-out rows, and its benchmarks."""
 
 import contextlib
+import heapq
 import io
 import random
 from dataclasses import replace
@@ -205,9 +206,13 @@ def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], li
 
 
 def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:
-    """Tokens of the prompts of up to a thousand of the rows, ascending."""
+    """Tokens of the prompts of up to a thousand of the rows, ascending. The last is the longest of
+    all rows, looked for among those of the most characters."""
     sample = random.Random(0).sample(rows, min(1000, len(rows)))
-    return sorted(len(prompt.question_ids(tokenizer, row, system)) for row in sample)
+    lengths = sorted(len(prompt.question_ids(tokenizer, row, system)) for row in sample)
+    for row in heapq.nlargest(100, rows, key=lambda row: len(row["problem"])):
+        lengths[-1] = max(lengths[-1], len(prompt.question_ids(tokenizer, row, system)))
+    return lengths
 
 
 def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from console.faults import RecipeError
+from data import prompt
 from data.identity import overlaps, split_validation
 from data.problems import load
 from data.sources import DataError
@@ -16,7 +17,7 @@ from rewards.verifier.gold import boxed, gold_answer, why_unearnable
 from schema.recipe import load_recipe
 from tests.support import write_lines
 from tests.tables import cases, rows
-from training.problem_sets import load_train, train_and_held_out
+from training.problem_sets import load_train, prompt_lengths, train_and_held_out
 
 
 @cases(__file__, "gold_answer")
@@ -303,3 +304,12 @@ def test_a_gold_that_no_answer_could_earn_stops_with_its_row(tmp_path):
     rows[1] = {"problem": "Which? (A) 5 (B) 6", "answer": "B", "options": ["5", "6"]}
     file.write_text("\n".join(map(json.dumps, rows)))
     assert len(load(str(file), "train", {})[0]) == 2
+
+
+def test_the_longest_prompt_of_all_rows_is_found(monkeypatch):
+    """A sample of a thousand would seldom have it."""
+    rows = [{"problem": "one more?"}] * 5000 + [{"problem": "one more? " * 9}]
+    monkeypatch.setattr(prompt, "question_ids", lambda _, row, system: row["problem"].split())
+    lengths = prompt_lengths(rows, None, None)
+    assert len(lengths) == 1000
+    assert (lengths[0], lengths[-1]) == (2, 18)
