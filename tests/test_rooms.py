@@ -30,7 +30,7 @@ VAGUE = set(
     )
 )
 VAGUE_NAMES = 0
-NESTED_COMPREHENSIONS = 8
+NESTED_COMPREHENSIONS = 2
 # Take seconds to import, or need not be installed.
 HEAVY = set(
     re.findall(

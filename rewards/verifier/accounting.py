@@ -60,17 +60,12 @@ def answer_in(gold: str, answer: str, question: Question, is_lenient: bool) -> s
         return None
     words = re.sub(r"(?<=\d) an? (?=[a-z])", " per ", conclusion).split()  # "$60 a week"
     bare_words = [word.strip(PUNCTUATION) for word in words]
-    is_announcing = [word.lower() in ANNOUNCING for word in bare_words]
     from_question = [is_lenient and question.asks_with(word) for word in bare_words]
-    first, last = 0, len(words)
-    while first < last and (is_announcing[first] or from_question[first]):
-        first += 1
+    first, last = _inner_words(bare_words, from_question)
     if isinstance(value(gold), Words):
         return None if any(from_question[:first]) else " ".join(words[first:]).rstrip(".!") or None
     if not words or bare_words[-1].lower() in _UNFINISHED:
         return None
-    while first < last and (is_announcing[last - 1] or from_question[last - 1]):
-        last -= 1
     # "a third" is another number than "third"
     if first and bare_words[first - 1].lower() in _ARTICLES and first < last:
         first -= bare_words[first].isalpha()
@@ -80,6 +75,21 @@ def answer_in(gold: str, answer: str, question: Question, is_lenient: bool) -> s
     core = " ".join(words[first:last]).rstrip(".,;:")
     is_shorter = len(core) < len(text.rstrip(".,;:"))
     return core if is_shorter and not unaccounted_word(core, gold, question) else None
+
+
+def _inner_words(words: list[str], from_question: list[bool]) -> tuple[int, int]:
+    """Return where the words begin and end without those at the ends that announce or are the
+    question's."""
+    is_spare = []
+    for word, is_asked in zip(words, from_question, strict=True):
+        is_spare.append(is_asked or word.lower() in ANNOUNCING)
+    first = 0
+    last = len(words)
+    while first < last and is_spare[first]:
+        first += 1
+    while first < last and is_spare[last - 1]:
+        last -= 1
+    return first, last
 
 
 def _conclusion(text: str, is_lenient: bool) -> str | None:
