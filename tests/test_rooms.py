@@ -19,7 +19,7 @@ FILES = [
 LONGEST = 500  # lines of a file
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 5_600, "tests/": 21_800, "everything else": 20_700}
+BUDGET = {"rewards/verifier/": 5_600, "tests/": 21_900, "everything else": 20_900}
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
     re.findall(
