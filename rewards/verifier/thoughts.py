@@ -50,7 +50,7 @@ def outside_thoughts(response: str) -> str | None:
     """Return `response` without its thoughts, or None if a thought is never closed.
 
     An end without a beginning closes a thought that the prompt opened, or one that began in
-    between: the text before it is hidden.
+    between: the text before it is hidden, unless it has an answer.
     """
     if _CHANNEL.search(response):
         *_, final = _FINAL_CHANNEL.split(response)
@@ -61,7 +61,8 @@ def outside_thoughts(response: str) -> str | None:
         return response
     visible = []
     depth = start = 0
-    for tag in _TAG.finditer(response):
+    has_answer = False
+    for count, tag in enumerate(_TAG.finditer(response)):
         if not tag["ends"]:
             # White space between two thoughts is dropped: a run of it would be long again.
             if depth == 0 and (not visible or response[start : tag.start()].strip()):
@@ -71,10 +72,27 @@ def outside_thoughts(response: str) -> str | None:
             depth -= 1
             if depth == 0:
                 start = tag.end()
-        else:
-            visible.clear()
-            start = tag.end()
-    return None if depth else "\n".join([*visible, response[start:]])
+        elif not has_answer:
+            text = "\n".join([*visible, response[start : tag.start()]])
+            has_answer = count > 0 and _has_answer_block(text)
+            if not has_answer:
+                visible.clear()
+                start = tag.end()
+    if depth == 0:
+        return "\n".join([*visible, response[start:]])
+    # A thought that opens after the answer is text after the answer.
+    text = "\n".join(visible)
+    return text if _has_answer_block(text) else None
+
+
+def _has_answer_block(text: str) -> bool:
+    """Whether `text` has a closed `<answer>` block."""
+    is_open = False
+    for tag in ANSWER_TAG.finditer(text):
+        if tag[1] and is_open:
+            return True
+        is_open = is_open or not tag[1]
+    return False
 
 
 def last_turn(turns: Sequence[str]) -> str:
