@@ -38,7 +38,6 @@ SUMMARY_TYPES = {
     "best_checkpoint": str,
     "resumed_from": str,
     "stopped": str,
-    "weights": list,
 }
 
 

@@ -30,9 +30,8 @@ WITHOUT_SIGNAL = "groups_without_signal"
 SAVE_STEPS = 50  # our default, or the next multiple of a generation cycle
 # The address of GRPO's server is no part of a run: its next start may find the server elsewhere.
 SERVER_KEYS = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
-# The keys of a stage that change nothing that it learns: what is saved, logged or sent; waits; and
-# the memory that it takes.
-# A run goes on with other values of them.
+# The keys of a stage that change nothing that it learns, so that a run goes on with other values:
+# what is saved, logged or sent; waits; and the memory that it takes.
 FREE_KEYS = (*SERVER_KEYS, "save_steps", "save_total_limit", "save_strategy", "logging_steps")
 FREE_KEYS += ("logging_first_step", "logging_strategy", "log_level", "report_to", "project")
 FREE_KEYS += ("run_name", "disable_tqdm", "skip_memory_metrics", "ddp_timeout")

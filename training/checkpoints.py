@@ -165,7 +165,7 @@ def require_weights(folder: Path, command: str):
     raise RecipeError([f"{folder} is finished, but {fault}: put it back, or {remedy}"])
 
 
-def hash_of(files: list[Path]) -> str:
+def hash_of_files(files: list[Path]) -> str:
     """The hash of the names, the sizes and the beginnings of files."""
     digest = hashlib.sha256()
     for file in files:
@@ -185,7 +185,7 @@ def _name_other_base(folder: Path):
     expected = sources.get("model.name_or_path")
     if expected is None or not base or not Path(base).is_dir():
         return
-    if hash_of(sorted(Path(base).iterdir())) != expected:
+    if hash_of_files(sorted(Path(base).iterdir())) != expected:
         say(
             f"to look at: files in {base} have changed since the adapter in {folder} was trained on"
             " that model"

@@ -13,7 +13,7 @@ from schema.names import LEARNED, reward_function
 from schema.recipe import Recipe
 from schema.stages import STAGES, algorithm
 from schema.text import Unreadable, saved
-from training.checkpoints import checkpoints_of, hash_of, step_of
+from training.checkpoints import checkpoints_of, hash_of_files, step_of
 
 
 def learned(settings: dict) -> dict:
@@ -102,8 +102,8 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
         if name == LEARNED:
             models["rewards.learned.model"] = options["model"]
         else:
-            hashes[f"rewards.{name}"] = hash_of(files_run(reward_function(name).__module__))
+            hashes[f"rewards.{name}"] = hash_of_files(files_run(reward_function(name).__module__))
     for key, model in models.items():
         if model and Path(model).is_dir():
-            hashes[key] = hash_of(sorted(Path(model).iterdir()))
+            hashes[key] = hash_of_files(sorted(Path(model).iterdir()))
     return hashes

@@ -213,7 +213,7 @@ def test_another_base_under_an_adapter_is_said(tmp_path, capsys):
     folder.mkdir()
     (base / "model.safetensors").write_bytes(b"1")
     write_json(folder / "adapter_config.json", {"base_model_name_or_path": str(base)})
-    hashes = {"model.name_or_path": checkpoints.hash_of([base / "model.safetensors"])}
+    hashes = {"model.name_or_path": checkpoints.hash_of_files([base / "model.safetensors"])}
     write_json(folder / "versions.json", {"sources": hashes})
     checkpoints.require_weights(folder, "make grpo")
     assert capsys.readouterr().out == ""
