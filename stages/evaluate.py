@@ -18,6 +18,7 @@ from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
 from stages.cli import begin, run
+from training.checkpoints import require_ours
 from training.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 from training.writing import lock, require_no_link
 
@@ -152,6 +153,7 @@ def write_again(folder: Path):
     from evaluation import run_pages
 
     try:
+        require_ours(folder)
         page = run_pages.write(folder)
         if page.name == "report.md":
             say(f"report: {page}")

@@ -12,6 +12,7 @@ from evaluation import run_pages
 from evaluation.report import write
 from runs.folder import LABELS
 from stages.cli import run
+from training.checkpoints import require_ours
 from training.writing import require_no_link
 
 
@@ -19,6 +20,7 @@ def main(folder: Path):
     """Write the report of finished answers, or of a finished run, again."""
     for run_folder in (folder, folder / "grpo"):
         if (run_folder / "recipe.yaml").is_file():
+            require_ours(run_folder)
             say(f"report: {run_pages.write(run_folder)}")
             return
     files = folder.glob("*.jsonl") if folder.is_dir() else []

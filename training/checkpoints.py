@@ -90,7 +90,7 @@ def write_manifest(checkpoint: Path):
     write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
 
 
-def seal(files: dict) -> str | None:
+def seal(files: dict | None) -> str | None:
     """Compute a mark on a manifest that only this account can write, with a key in its cache
     folder; None where no key can be stored, or the one there is not this account's."""
     try:
@@ -113,24 +113,57 @@ def seal(files: dict) -> str | None:
         return None
 
 
-def require_resumable(checkpoint: Path):
-    """Refuse to resume what this account did not write, unless the user says that it trusts it: a
-    checkpoint may hold any behaviour, and under DeepSpeed and FSDP pickles, which run code. Also
-    refuse a copied run whose best checkpoint, loaded at the end, is at its old place alone.
+def require_ours(run: Path, checkpoint: Path | None = None):
+    """Refuse to resume or to write into what this account did not seal, unless the user says that
+    it is trusted: a checkpoint may hold any behaviour, and under DeepSpeed and FSDP pickles, which
+    run code.
+
+    Args:
+        checkpoint: the one to resume; otherwise the finished run is asked, or else its newest one.
 
     Raises:
-        RecipeError: names the checkpoint, and the way out.
+        RecipeError: names what is not ours, and the way out.
     """
-    manifest = read_object(checkpoint / MANIFEST)
-    mark = seal(manifest["files"])
-    is_ours = mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))
-    if not is_ours and os.environ.get("TRUST_RUN") != "1":
-        message = (
-            f"{checkpoint} was written by another account or machine, or ~/.cache/grpo-recipes/key"
-            " has changed since. If you trust it, put TRUST_RUN=1 before the command; if not, give"
-            " this run its own folder (output_dir)"
+    sealed = run / "summary.json"
+    if checkpoint is None and not sealed.is_file():
+        checkpoint = next(iter(checkpoints_of(run)), run)
+    if checkpoint is not None:
+        sealed = checkpoint / MANIFEST
+    content = read_object(sealed, LARGEST) or {}
+    mark = seal(content.get("weights" if checkpoint is None else "files"))
+    if mark is None or not hmac.compare_digest(mark, str(content.get("seal"))):
+        otherwise = "read it with make view or make compare"
+        if checkpoint is not None:
+            otherwise = "give this run its own folder (output_dir)"
+        require_trust(
+            f"{checkpoint or run} was written by another account or machine, or by an older"
+            " version, or ~/.cache/grpo-recipes/key has changed since",
+            otherwise,
         )
-        raise RecipeError([message])
+
+
+def require_trust(difference: str, otherwise: str):
+    """Go on with what may not be what the user takes it for only under TRUST_RUN=1.
+
+    Args:
+        difference: what is not as it was, a sentence without its end.
+        otherwise: what to do where it is not trusted.
+
+    Raises:
+        RecipeError: the user has not said so.
+    """
+    if os.environ.get("TRUST_RUN") != "1":
+        advice = "If you trust it, put TRUST_RUN=1 before the command; if not"
+        raise RecipeError([f"{difference}. {advice}, {otherwise}"])
+
+
+def require_best_beside(checkpoint: Path):
+    """Refuse to resume a copied run whose best checkpoint, loaded at the end, is at its old place
+    alone.
+
+    Raises:
+        RecipeError: names both places.
+    """
     state = read_object(checkpoint / "trainer_state.json", LARGEST) or {}
     best = state.get("best_model_checkpoint")
     is_elsewhere = best and Path(best).resolve().parent != checkpoint.parent.resolve()

@@ -34,8 +34,11 @@ from schema.text import Unreadable, saved
 from training.checkpoints import (
     has_training,
     newest_good,
-    require_resumable,
+    require_best_beside,
+    require_ours,
+    require_trust,
     require_weights,
+    seal,
     size_and_hash,
     sync_tree,
     weights_of,
@@ -140,12 +143,9 @@ class RunFolder:
         if not changed:
             return
         difference = f"{self.path} began with other files behind {' and '.join(changed)}"
-        if os.environ.get("TRUST_RUN") != "1":
-            message = (
-                f"{difference}. Change them back; or put TRUST_RUN=1 before the command: it goes"
-                " on with what is there now; or give this run its own folder (output_dir)"
-            )
-            raise RecipeError([message])
+        require_trust(
+            difference, "change them back, or give this run its own folder (output_dir)"
+        )
         say(f"{difference}, and goes on with what is there now (TRUST_RUN=1)")
         before["sources"] = sources | now["sources"]
         before.setdefault("changed", []).append({"from": self.checkpoint, "sources": changed})
@@ -180,7 +180,7 @@ class RunFolder:
         """Mark the run finished, once its files are on the disk."""
         sync_tree(self.path)
         weights = {file.name: size_and_hash(file) for file in weights_of(self.path)}
-        summary = summary | {"weights": weights}
+        summary = summary | {"weights": weights, "seal": seal(weights)}
         write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
 
@@ -240,7 +240,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     if checkpoint and to_train and is_main_process():
-        require_resumable(Path(checkpoint))
+        require_ours(path, Path(checkpoint))
+        require_best_beside(Path(checkpoint))
     return RunFolder(path, is_finished, checkpoint, without_place(recipe.resolved()))
 
 

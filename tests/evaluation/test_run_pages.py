@@ -18,8 +18,8 @@ from evaluation import pictures, run_pages
 from runs.folder import Run, weights_hash
 from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
-from tests.made_runs import chat, write_json
-from tests.support import ROOT, run_stage, write_lines
+from tests.made_runs import chat, write_json, write_summary
+from tests.support import ROOT, refused, run_stage, write_lines
 from tests.tables import cases, yaml_text
 from tests.waits import start_command
 
@@ -174,6 +174,11 @@ def test_both_show_the_result_of_these_weights_alone(run, undrawn):
 
 def test_it_is_written_again_from_the_files_alone(run):
     evaluated(run, [True] * 40)
+    names = sorted(run.rglob("*"))
+    for stage, words in (("report", [run.parent]), ("explain", [run, "--step=10"])):
+        assert "was written by another account or machine" in refused(stage, *words)
+    assert sorted(run.rglob("*")) == names
+    write_summary(run, SUMMARY)
     assert run_stage("report", run.parent).stdout == f"report: {run}/report.md\n"
     texts = [(run / name).read_text() for name in ("report.md", "README.md")]
     for name in ("report.md", "README.md", "curves.png"):

@@ -126,7 +126,7 @@ def test_other_files_than_the_run_began_with_need_a_word(
         rows = [ROWS[0] | {"level": 4}]
     names = {"columns": "columns of data.train", "model": "model.name_or_path"}
     name = names.get(changed, "rewards.paid.pay")
-    advice = f"began with other files behind {name}. Change them back; or put TRUST_RUN=1"
+    advice = f"began with other files behind {name}. If you trust it, put TRUST_RUN=1"
     with pytest.raises(RecipeError, match=advice):
         run.begin(rows)
     monkeypatch.setenv("TRUST_RUN", "1")

@@ -288,11 +288,11 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     best = {"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"}
     whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | best))
     with pytest.raises(RecipeError, match="in another folder, as the best checkpoint"):
-        checkpoints.require_resumable(tmp_path / "checkpoint-1")
+        checkpoints.require_best_beside(tmp_path / "checkpoint-1")
     best["best_global_step"] = 9  # and a run that was copied with its best has it too
     (tmp_path / "checkpoint-9").mkdir()
     whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | best))
-    checkpoints.require_resumable(tmp_path / "checkpoint-1")
+    checkpoints.require_best_beside(tmp_path / "checkpoint-1")
 
 
 def test_a_checkpoint_has_a_number(tmp_path):
