@@ -4,7 +4,7 @@
 A line has an `answer`, which is the complete response, its `gold`, and perhaps its `question` or a
 `check`. The output has a line for it, with the verdict and the other keys of the input. A line that
 cannot be judged leads to a line with its number and its error, and the exit code is then 1. Lines
-are judged as they come, and only those of one read of the pipe are in memory.
+are judged as they come, and only one of them is in memory.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import BinaryIO
 
-from . import CONTRACT, judge_all
+from . import CONTRACT, judge
 from .checks import NotHeld
 from .extract import READINGS
 from .gold import RUNS, read_check
 
 _LONGEST = 4 << 20  # bytes of a line; more of a longer one are not kept in memory
-_READ = 1 << 20  # bytes
+_KEYS = ("answer", "gold", "question", "check")
 
 
 def main() -> int:
@@ -36,15 +36,15 @@ def main() -> int:
         "--run-programs", action="store_true", help="allow checks that run what a response says"
     )
     options = parser.parse_args()
-    count = 0
-    has_failed = False
+    code = 0
     try:
-        for lines in _batches(sys.stdin.buffer):
-            replies = _judge_lines(lines, count + 1, options.reading, options.run_programs)
-            count += len(lines)
-            has_failed = has_failed or any("error" in reply for reply in replies)
-            sys.stdout.write("".join(json.dumps(reply) + "\n" for reply in replies))
-            sys.stdout.flush()
+        for number, line in enumerate(_lines(sys.stdin.buffer), 1):
+            try:
+                reply = _judged(line, options.reading, options.run_programs)
+            except ValueError as error:
+                reply = {"line": number, "error": str(error)}
+                code = 1
+            print(json.dumps(reply), flush=True)
     except NotHeld as error:
         print(error, file=sys.stderr)
         return 2
@@ -53,43 +53,20 @@ def main() -> int:
     except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    return 1 if has_failed else 0
+    return code
 
 
-def _batches(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield the lines that have arrived, without waiting for more once there is one."""
-    unfinished = b""
-    while chunk := stream.read1(_READ):
-        *lines, unfinished = (unfinished + chunk).split(b"\n")
-        unfinished = unfinished[: _LONGEST + 1]
-        if lines:
-            yield lines
-    if unfinished:
-        yield [unfinished]
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield every line as it arrives, of one that is too long its beginning."""
+    is_new = True
+    for line in iter(lambda: stream.readline(_LONGEST + 1), b""):
+        if is_new:
+            yield line
+        is_new = line.endswith(b"\n")
 
 
-def _judge_lines(lines: list[bytes], first: int, reading: str, run_programs: bool) -> list[dict]:
-    """Return a reply for every line; the first line has the number `first`."""
-    replies = []
-    rows = []
-    for number, line in enumerate(lines, first):
-        try:
-            row = _read_row(line, run_programs)
-        except ValueError as error:
-            replies.append({"line": number, "error": str(error)})
-            continue
-        rows.append([row.get(key) for key in _KEYS])
-        replies.append({key: value for key, value in row.items() if key not in _KEYS})
-    columns = zip(*rows, strict=True) if rows else [[]] * len(_KEYS)
-    verdicts = iter(judge_all(*columns, reading=reading, run_programs=run_programs))
-    return [reply if "error" in reply else reply | asdict(next(verdicts)) for reply in replies]
-
-
-_KEYS = ("answer", "gold", "question", "check")  # in the order of the parameters of judge_all
-
-
-def _read_row(line: bytes, run_programs: bool) -> dict:
-    """Return the object of a line, with its gold as text.
+def _judged(line: bytes, reading: str, run_programs: bool) -> dict:
+    """Return the object of a line with its verdict in place of what was judged.
 
     Raises:
         ValueError: the line cannot be judged; the message has the cause.
@@ -108,12 +85,16 @@ def _read_row(line: bytes, run_programs: bool) -> dict:
         raise ValueError("no `answer`")
     if "gold" not in row and not row.get("check"):
         raise ValueError("no `gold`")
-    for key in _KEYS:
-        if not isinstance(row.get(key), str | None) or (key == "answer" and row[key] is None):
+    answer, gold, question, check = (row.pop(key, None) for key in _KEYS)
+    for key, text in zip(_KEYS, (answer, gold, question, check), strict=True):
+        if not isinstance(text, str | None) or (key == "answer" and text is None):
             raise ValueError(f"`{key}` is not text")
-    if row.get("check") and read_check(row["check"])[0] in RUNS and not run_programs:
+    if check and read_check(check)[0] in RUNS and not run_programs:
         raise ValueError("its check runs what the response says: allow it with --run-programs")
-    return row
+    verdict = judge(
+        answer, gold, question=question, check=check, reading=reading, run_programs=run_programs
+    )
+    return row | asdict(verdict)
 
 
 if __name__ == "__main__":
