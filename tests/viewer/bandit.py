@@ -28,12 +28,10 @@ def run(algorithm: str = "grpo", landscape: str = "one peak", **settings) -> dic
     temperature = settings["temperature"]
     clip = settings["epsilon"] if algorithm in CLIPS else None
     now = reference = log_policy(logits, temperature)
-    beta_in_reward = settings["beta"] if algorithm == "reinforce_plus_plus" else 0.0
-    rates = {
-        "beta": settings["beta"] - beta_in_reward,
-        "temperature": temperature,
-        "learning_rate": matched_rate(algorithm, settings, action_rewards),
-    }
+    learning_rate, beta = matched(algorithm, settings, action_rewards)
+    beta_in_reward = beta if algorithm == "reinforce_plus_plus" else 0.0
+    rates = {"beta": beta - beta_in_reward, "temperature": temperature}
+    rates["learning_rate"] = learning_rate
     steps = []
     curve = [_outcome(now, reference, action_rewards)]
     diverged = None
@@ -42,7 +40,7 @@ def run(algorithm: str = "grpo", landscape: str = "one peak", **settings) -> dic
     while len(steps) < settings["max_steps"] and diverged is None:
         actions, noise = _sample(now, len(steps), settings)
         kl_penalty = beta_in_reward * (now - reference)[actions]
-        rewards = action_rewards[actions] + noise - kl_penalty
+        rewards = action_rewards[actions] + settings["offset"] + noise - kl_penalty
         mean_before = reward_sum / max(1, len(steps) * len(actions))
         estimate = {"reinforce_baseline": mean_before, "ppo": value}.get(algorithm, 0.0)
         baselines, gains = advantages(algorithm, rewards, estimate, settings["scale_rewards"])
@@ -64,7 +62,7 @@ def run(algorithm: str = "grpo", landscape: str = "one peak", **settings) -> dic
             now = log_policy(logits, temperature)
             curve.append(_outcome(now, reference, action_rewards))
     result = {"algorithm": algorithm, "landscape": landscape, "settings": settings}
-    result |= {"diverged": diverged, "learning_rate": rates["learning_rate"], "steps": steps}
+    result |= {"diverged": diverged, "learning_rate": learning_rate, "beta": beta, "steps": steps}
     result |= {"action_rewards": action_rewards, "reference": np.exp(reference)}
     result["probabilities"] = np.exp(now)
     for name in curve[0]:
@@ -87,6 +85,8 @@ def rewards_of(landscape: str, peak: int) -> np.ndarray:
     places = np.arange(ACTIONS)
     if landscape == "linear":
         return places / (ACTIONS - 1)
+    if landscape == "plateau":
+        return ((places >= 3) & (places <= 6)).astype(float)
     if landscape == "one peak":
         return np.maximum(0, 1 - abs(places - peak) / 5)
     return np.where(places == 8, 1, np.maximum(0, 0.7 * (1 - abs(places - 3) / 4)))
@@ -105,13 +105,16 @@ def divides(algorithm: str, scale_rewards: str) -> bool:
     return algorithm == "reinforce_plus_plus" or (algorithm == "grpo" and scale_rewards == "group")
 
 
-def matched_rate(algorithm: str, settings: dict, action_rewards: np.ndarray) -> float:
-    """The learning rate, times the σ of the first policy's rewards where `matched` asks for it."""
+def matched(algorithm: str, settings: dict, action_rewards: np.ndarray) -> tuple[float, float]:
+    """(learning rate, β): where `matched` asks for it, of what divides by σ times σ and, in GRPO, ÷
+    σ. σ is that of the first policy's rewards, with their noise."""
     if not settings["matched"] or not divides(algorithm, settings["scale_rewards"]):
-        return settings["learning_rate"]
+        return settings["learning_rate"], settings["beta"]
     policy = np.exp(log_policy(np.array(settings["logits"]), settings["temperature"]))
     variance = policy @ (action_rewards - policy @ action_rewards) ** 2
-    return settings["learning_rate"] * np.sqrt(variance)
+    deviation = np.sqrt(variance + settings["noise"] ** 2)
+    beta = settings["beta"] / (deviation if algorithm == "grpo" else 1.0)
+    return settings["learning_rate"] * deviation, beta
 
 
 def advantages(
@@ -157,7 +160,8 @@ def update(
     # By logp_i: the ratio is its own derivative, and a clipped ratio is constant. By the logits:
     # the softmax's.
     by_logp = (-np.where(is_clipped, 0, unclipped) + beta * (1 - np.exp(log_ratio))) / len(actions)
-    gradient = (np.bincount(actions, by_logp, ACTIONS) - by_logp.sum() * np.exp(now)) / temperature
+    pushed = np.bincount(actions, by_logp, len(logits))
+    gradient = (pushed - by_logp.sum() * np.exp(now)) / temperature
     numbers = {"logits": logits, "probabilities": np.exp(now), "ratios": ratios, "kl": kl}
     numbers |= {"new_probabilities": np.exp(now[actions]), "is_clipped": is_clipped}
     numbers |= {"unclipped": unclipped, "clipped": clipped, "policy_loss": policy_loss}

@@ -30,14 +30,18 @@
 // Those that do not clip have ratio_i A_i in place of the min, which in the first update, where each ratio is 1, has the
 // gradient of A_i logp_i. All others may have the KL term.
 //
-// Whoever divides by a standard deviation σ < 1 takes steps 1 / σ as long. `matched` lowers their learning rate by the σ
-// of the first policy's rewards, so that the algorithms are compared, and not their rates.
+// Whoever divides by a standard deviation σ < 1 takes steps 1 / σ as long. `matched` multiplies their learning rate by
+// the σ of the first policy's rewards, noise included, so that the algorithms are compared, and not their rates. GRPO's
+// KL is not divided, so `matched` divides its β by that σ: the KL then holds it as it holds the others.
+// (REINFORCE++ takes its KL off the reward, before it divides.)
 
 const ACTIONS = 10;
 const CRITIC_RATE = 0.1;
 const CLIPPING = ["grpo", "ppo", "reinforce_plus_plus"];
-const SCALING = ["grpo", "reinforce_plus_plus"]; // which divide by the standard deviation
+const RELATIVE = ["grpo", "reinforce_plus_plus", "rloo"]; // whose baseline is of the same group
 const DRAWS = 3 * 64; // of uniform numbers a step, at most
+// Those that divide by the standard deviation: in a step, and so in what is matched.
+const divides = (algorithm, scale) => algorithm === "reinforce_plus_plus" || (algorithm === "grpo" && scale === "group");
 
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const average = (values) => sum(values) / values.length;
@@ -52,11 +56,19 @@ function uniform(seed, place, count) {
   });
 }
 
+/** Which of some chances a number between 0 and 1 falls on. */
+function pickBy(chances, draw) {
+  let [action, below] = [0, chances[0]];
+  while (below <= draw && action < chances.length - 1) below += chances[++action];
+  return action;
+}
+
 /** The reward of each action a: "one peak" 1 − |a − peak| / 5, at least 0; "two peaks" 1 at 8 alone, and
- * 0.7 × (1 − |a − 3| / 4), at least 0, elsewhere; "linear" a / 9. The highest is always 1. */
+ * 0.7 × (1 − |a − 3| / 4), at least 0, elsewhere; "linear" a / 9; "plateau" 1 from 3 to 6, 0 elsewhere. */
 function rewardsOf(landscape, peak) {
   return Array.from({ length: ACTIONS }, (_, place) => {
     if (landscape === "linear") return place / (ACTIONS - 1);
+    if (landscape === "plateau") return Number(place >= 3 && place <= 6);
     if (landscape === "one peak") return Math.max(0, 1 - Math.abs(place - peak) / 5);
     return place === 8 ? 1 : Math.max(0, 0.7 * (1 - Math.abs(place - 3) / 4));
   });
@@ -83,7 +95,7 @@ function terms(now, old, reference, advantage, clip, beta, corrected = false) {
 function compared(algorithm, rewards, estimate, scale) {
   const loss_type = algorithm === "rloo" ? "rloo" : "grpo";
   const scale_rewards = algorithm === "reinforce_plus_plus" ? "group" : algorithm === "grpo" ? scale : "none";
-  const relative = [...SCALING, "rloo"].includes(algorithm);
+  const relative = RELATIVE.includes(algorithm);
   const gains = relative ? advantages(rewards, [], { loss_type, scale_rewards }).advantages : rewards.map((each) => each - estimate);
   if (algorithm === "rloo") return [rewards.map((each, i) => each - gains[i]), gains];
   return [rewards.map(() => (relative ? moments(rewards).mean : estimate)), gains];
@@ -98,7 +110,7 @@ function update(logits, actions, gains, old, reference, { clip, beta, temperatur
   const bounds = clip === null ? null : [1 - clip, 1 + clip];
   const each = actions.map((action, i) => terms(now[action], old[action], reference[action], gains[i], bounds, beta));
   const probabilities = now.map(Math.exp);
-  const pushed = new Array(ACTIONS).fill(0);
+  const pushed = logits.map(() => 0);
   actions.forEach((action, i) => (pushed[action] += ((each[i].stopped ? 0 : -each[i].unclipped) + beta * (1 - Math.exp(reference[action] - now[action]))) / actions.length));
   const all = sum(pushed);
   const gradient = pushed.map((push, action) => (push - all * probabilities[action]) / temperature);
@@ -120,19 +132,22 @@ function update(logits, actions, gains, old, reference, { clip, beta, temperatur
   };
 }
 
-/** The learning rate with which an algorithm's first steps are as long as those of one that does not divide: the mean
- * advantage of one that does is longer by 1 ÷ the deviation of the first policy's rewards. */
-function matchedRate(algorithm, settings, actionRewards) {
-  if (!settings.matched || !SCALING.includes(algorithm) || (algorithm === "grpo" && settings.scale_rewards === "none")) return settings.learning_rate;
+/** The learning rate and β with which an algorithm's first steps are as long, and held back as much, as those of one that
+ * does not divide: see `matched` above. */
+function matchedTo(algorithm, settings, actionRewards) {
+  const { learning_rate, beta } = settings;
+  if (!settings.matched || !divides(algorithm, settings.scale_rewards)) return { learning_rate, beta };
   const chances = logPolicy(settings.logits, settings.temperature).map(Math.exp);
   const mean = sum(chances.map((chance, i) => chance * actionRewards[i]));
-  return settings.learning_rate * Math.sqrt(sum(chances.map((chance, i) => chance * (actionRewards[i] - mean) ** 2)));
+  const variance = sum(chances.map((chance, i) => chance * (actionRewards[i] - mean) ** 2));
+  const deviation = Math.sqrt(variance + settings.noise ** 2);
+  return { learning_rate: learning_rate * deviation, beta: algorithm === "grpo" && deviation ? beta / deviation : beta };
 }
 
 /** Trains the policy, and returns everything: algorithm and settings; action_rewards; the probabilities of the
  * reference, and the final ones; from before the first step to after the last expected_reward, of the policy, without
- * noise, kl, exact, to the reference, entropy and largest, its largest probability; steps; learning_rate, as matched;
- * and diverged, null or the number of the step, from 0, in which a number became infinite: the steps end before it.
+ * noise, kl, exact, to the reference, entropy and largest, its largest probability; steps; learning_rate and beta, as
+ * matched; and diverged, null or the number of the step, from 0, in which a number became infinite: the steps end before it.
  *
  * A step has, of its group, actions, rewards, old_probabilities, baselines and advantages; mean and std of the rewards;
  * and updates, a list of what `update` returns. The same seed draws the same uniform numbers for every algorithm, so all
@@ -140,9 +155,9 @@ function matchedRate(algorithm, settings, actionRewards) {
 function train(algorithm, settings) {
   const { num_generations, num_iterations, temperature, seed } = settings;
   const action_rewards = rewardsOf(settings.landscape, settings.peak);
-  const taken = { clip: CLIPPING.includes(algorithm) ? settings.epsilon : null, beta: settings.beta, temperature, learning_rate: matchedRate(algorithm, settings, action_rewards) };
-  const penalised = algorithm === "reinforce_plus_plus" ? settings.beta : 0;
-  if (penalised) taken.beta = 0;
+  const matched = matchedTo(algorithm, settings, action_rewards);
+  const penalised = algorithm === "reinforce_plus_plus" ? matched.beta : 0;
+  const taken = { ...matched, temperature, clip: CLIPPING.includes(algorithm) ? settings.epsilon : null, beta: matched.beta - penalised };
   let logits = settings.logits;
   let now = logPolicy(logits, temperature);
   const reference = now;
@@ -161,13 +176,9 @@ function train(algorithm, settings) {
     const drawn = uniform(seed, DRAWS * steps.length, 3 * num_generations);
     const chances = now.map(Math.exp);
     const old = now;
-    const actions = drawn.slice(0, num_generations).map((draw) => {
-      let [action, below] = [0, chances[0]];
-      while (below <= draw && action < ACTIONS - 1) below += chances[++action];
-      return action;
-    });
+    const actions = drawn.slice(0, num_generations).map((draw) => pickBy(chances, draw));
     const noise = (i) => Math.sqrt(-2 * Math.log(drawn[num_generations + i])) * Math.cos(2 * Math.PI * drawn[2 * num_generations + i]);
-    const rewards = actions.map((action, i) => action_rewards[action] + settings.noise * noise(i) - penalised * (old[action] - reference[action]));
+    const rewards = actions.map((action, i) => action_rewards[action] + settings.offset + settings.noise * noise(i) - penalised * (old[action] - reference[action]));
     const earlier = total / Math.max(1, steps.length * num_generations);
     const [baselines, gains] = compared(algorithm, rewards, { reinforce_baseline: earlier, ppo: value }[algorithm] || 0, settings.scale_rewards);
     total += sum(rewards);
@@ -186,7 +197,7 @@ function train(algorithm, settings) {
     now = logPolicy(logits, temperature);
     outcome();
   }
-  return { algorithm, settings, diverged, action_rewards, reference: reference.map(Math.exp), probabilities: now.map(Math.exp), ...curves, steps, learning_rate: taken.learning_rate };
+  return { algorithm, settings, diverged, action_rewards, reference: reference.map(Math.exp), probabilities: now.map(Math.exp), ...curves, steps, ...matched };
 }
 
 /** What make explain would say of a completion with these probabilities of its tokens (`now`, `old`, `reference`). */

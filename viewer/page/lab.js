@@ -22,7 +22,7 @@ const CURVES = [
   ["entropy", "Entropy", "of the policy, in nats: 0 when it always answers the same"],
   ["largest", "Largest probability", "of an action: 1 when nothing else is tried any more", [0, 1.05]],
 ];
-const TRAP = { landscape: "two peaks", num_generations: 2, num_iterations: 1, learning_rate: 4, matched: false };
+const TRAP = { landscape: "two peaks", num_generations: 2, num_iterations: 1, learning_rate: 4, matched: false, seed: 1 };
 const SEEDS = 30;
 
 async function labView() {
@@ -53,8 +53,8 @@ async function labView() {
     const divided = asked.scale_rewards === "group";
     rates.textContent = [
       `${divided ? "GRPO and REINFORCE++ divide" : "REINFORCE++ divides"} by the rewards' standard deviation, so the same learning rate moves ${divided ? "them further, and they seem" : "it further, and it seems"} to learn faster.`,
-      asked.matched ? `Matched, ${divided ? "theirs" : "its rate"} is multiplied by the first policy's deviation, ${number(factor)}.` : "As set, all have the same rate.",
-      divided && asked.beta ? "GRPO's KL is not divided: the same β holds it back less." : "",
+      asked.matched ? `Matched, ${divided ? "theirs" : "its rate"} is multiplied by the deviation of the first policy’s rewards, ${number(factor)}.` : "As set, all have the same rate.",
+      divided && asked.beta ? (asked.matched ? "GRPO’s KL is not divided, so its β is divided by that deviation." : "GRPO’s KL is not divided: the same β holds it back less.") : "",
       asked.temperature === 1 ? "" : `All chances begin equal, so this temperature is no more than a learning rate multiplied by ${number(asked.temperature ** -2)}.`,
     ].join(" ");
     stepByStep();
