@@ -1,0 +1,80 @@
+"""Which scale suits three rewards? tiny-arithmetic with the rewards of the Qwen recipes and a
+teacher who slips in each of them, trained with each of four settings from one warm start a seed.
+
+    TRUST_FILES=tests/bench/reward_scale.py python -m tests.bench.reward_scale [--seeds 1 2 3 4 5]
+
+Finished runs in outputs/reward-scale are kept. Chosen before the first run: each setting is judged
+on the held-out problems, by the share that is right, by the share with its tags in order, and by
+the share of English; then by how many completions were sampled until 80% of the last 320 were right
+(all of them, where a run did not get there). A setting replaces trl's `group` in the Qwen recipes
+where it is better in one of the four by more than its interval over seeds and worse in none.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+from data.json_files import read_lines
+from data.made import arithmetic
+from evaluation.statistics import over_seeds
+from rewards import format_tags, language_consistency
+
+ROOT = Path("outputs/reward-scale")
+RECIPE = "recipes/tiny-arithmetic.yaml"
+COMMON = [
+    "data.train=[tests.bench.reward_scale.untidy_sums]",
+    "rewards.language_consistency={weight: 0.125}",
+    "sft.max_steps=250",
+    "grpo.max_steps=200",
+    "grpo.logging_steps=2",
+    "grpo.max_completion_length=80",
+]
+SETTINGS = {
+    "group": [],
+    "batch": ["grpo.scale_rewards=batch"],
+    "none": ["grpo.scale_rewards=none"],
+    "normalize_then_sum": ["grpo.multi_objective_aggregation=normalize_then_sum"],
+}
+BATCH = 32  # completions of a logged line: two steps learn from them
+WINDOW = 320 // BATCH
+
+
+def untidy_sums(split: str) -> list[dict]:
+    """Sums in words by a teacher who forgets three carries in four, goes on in German in one row of
+    four, and in one of four gives the answer twice, which costs the tags their reward."""
+    rows = arithmetic(split, slips=0.75)
+    draw = Random(0)
+    for row in rows:
+        first, second = row["reasoning"].split(", ")
+        words = "und dann sind es" if draw.random() < 0.25 else "and then we get"
+        row["reasoning"] = f"we get {first} {words} {second}"
+        row["language"] = "en"
+        if draw.random() < 0.25:
+            row["answer"] += f"</answer>\n<answer>{row['answer']}"
+    return rows
+
+
+def train(setting: str, seed: int):
+    """Train and evaluate one setting, from the warm start that the first one trained."""
+    folder = ROOT / setting / f"seed-{seed}"
+    warm_start = ROOT / "group" / f"seed-{seed}/sft"
+    if setting != "group" and not (folder / "sft").exists():
+        shutil.copytree(warm_start, folder / "sft")
+    overrides = [*COMMON, *SETTINGS[setting], f"seed={seed}", f"output_dir={folder}"]
+    for stage in (["stages.sft"], ["stages.grpo"], ["stages.evaluate", "--held-out"]):
+        command = [sys.executable, "-m", stage[0], RECIPE, *overrides, *stage[1:]]
+        subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    seeds = parser.parse_args().seeds
+    for seed in seeds:
+        for setting in SETTINGS:
+            train(setting, seed)
