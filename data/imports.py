@@ -7,6 +7,7 @@ import ast
 import contextlib
 import inspect
 import os
+import re
 import reprlib
 import shlex
 import sys
@@ -99,10 +100,16 @@ def _files(module: str) -> dict[str, Path]:
     )
 
 
+# In a source that writes files: what it names may change with each step.
+WRITES = re.compile(rb"""\bopen\([^)]*["'][wax]|\.write|\bdump\(""")
+
+
 def files_run(module: str) -> list[Path]:
     """The files of the user's that a module runs: its own and, however deep, those that it
-    imports. Of this repository it is the module's own alone: the rooms have a commit."""
+    imports; and those that they name, if they write none. Of this repository it is the module's own
+    alone: the rooms have a commit."""
     files = {}
+    read = []
     names = [module]
     while names:
         name = names.pop()
@@ -114,15 +121,38 @@ def files_run(module: str) -> list[Path]:
         for part, file in new.items():
             if part not in files and (part == name or not is_ours):
                 files[part] = file
-                names += _imported(part, file)
-    return sorted(set(files.values()))
+                source = file.read_bytes()
+                nodes = list(ast.walk(ast.parse(source)))
+                names += _imported(part, file, nodes)
+                if not is_ours and not WRITES.search(source):
+                    strings = [node.value for node in nodes if isinstance(node, ast.Constant)]
+                    read += files_named(strings, file.parent)
+    return sorted({*files.values(), *read})
 
 
-def _imported(module: str, file: Path) -> list[str]:
-    """The names of the modules that a file may import, wherever in it."""
+def files_named(values: list, folder: Path) -> list[Path]:
+    """The files that texts among these values name: in the folder, in the current one, or in one
+    that another text names there."""
+    names = []
+    for value in values:
+        if isinstance(value, str) and re.fullmatch(r"[^\0\n]{1,250}", value):
+            names.append(value)
+    folders = [folder, Path.cwd()]
+    for parent in folders[:2]:
+        paths = [parent / name for name in names]
+        folders += [path for path in paths if os.path.isdir(path)]  # noqa: PTH112 (is_dir fails for a long name)
+    files = set()
+    for parent in folders:
+        paths = [parent / name for name in names]
+        files |= {path.resolve() for path in paths if os.path.isfile(path)}  # noqa: PTH113
+    return sorted(files)
+
+
+def _imported(module: str, file: Path, nodes: list[ast.AST]) -> list[str]:
+    """The names of the modules that a file's nodes may import, wherever in it."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     names = []
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -189,10 +219,10 @@ def _loaded(name: str, file: Path) -> ModuleType:
 LIBRARIES = ("<", *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
 
 
-def raised(error: BaseException) -> str:
+def raised(error: BaseException, function: Callable | None = None) -> str:
     """An exception of a user's function in one line, with file and line: the deepest frame outside
-    libraries, or else the deepest in them. The first frame is the caller's, and counts only if it
-    is the only one."""
+    libraries and the caller's file, which the first frame is in; or else the function's own line,
+    where it is known; or else the deepest frame."""
     try:
         text = " ".join(str(error).split())[:500]
     except Exception:  # its own `__str__` may raise any
@@ -200,10 +230,14 @@ def raised(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {text}"
     frames = traceback.extract_tb(error.__traceback__)
-    frames = frames[1:] or frames
-    user_frames = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    skipped = (*LIBRARIES, frames[0].filename)
+    user_frames = [frame for frame in frames if not frame.filename.startswith(skipped)]
     frame = (user_frames or frames)[-1]
-    return f"{frame.filename}:{frame.lineno}: {type(error).__name__}: {text}"
+    place = f"{frame.filename}:{frame.lineno}"
+    code = getattr(inspect.unwrap(function), "__code__", None) if function else None
+    if code and not user_frames:
+        place = f"{code.co_filename}:{code.co_firstlineno}"
+    return f"{place}: {type(error).__name__}: {text}"
 
 
 def short_repr(value: object) -> str:

@@ -287,7 +287,9 @@ def _mapped_row(row: dict, column_of: dict[str, str]) -> dict:
         reasoning = reasoning or reply
     body = row.get(column_of.get(BODY))
     if body and isinstance(problem, str):
-        problem = f"{str(body).rstrip(' .')}. {problem}"
+        body = str(body).rstrip(" .")
+        if not problem.startswith(body):  # in MAWPS the question has it already
+            problem = f"{body}. {problem}"
     reasoning = _only(reasoning)
     if not isinstance(reasoning, str) or reasoning == raw:
         reasoning = None

@@ -351,6 +351,10 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
 
 # Columns of the options of a question that does not have them in its own text.
 OPTIONS = ("choices", "options", "answer_option_list")
+UNSEEN = (
+    ", which no model sees: write what it holds into the problem, in a function of your own"
+    " (docs/your-data.md)"
+)
 
 
 def _why_unearnable(row: dict, original: dict) -> str | None:
@@ -363,10 +367,9 @@ def _why_unearnable(row: dict, original: dict) -> str | None:
     for column in OPTIONS:
         is_place = (column == "choices" and gold.isdigit()) or (is_letter and not has_options)
         if is_place and row.get(column) is not None:
-            return (
-                f"it is a place in the column `{column}`, which no model sees: write the options"
-                " into the problem, in a function of your own (docs/your-data.md)"
-            )
+            return f"it is a place in the column `{column}`{UNSEEN}"
+    if re.search(r"\bnumber\d", row["problem"]) and row.get("Numbers"):  # of MAWPS
+        return f"the problem's numbers are in the column `Numbers`{UNSEEN}"
     reason = why_unearnable(gold, row["problem"])
     if reason is None:
         return None

@@ -5,7 +5,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from data.imports import files_run
+from data.imports import files_named, files_run
 from data.json_files import read_object
 from data.problems import for_rewards
 from schema import configs
@@ -31,17 +31,20 @@ def learned(settings: dict) -> dict:
 
 
 def with_defaults(recipe: dict, compared: dict) -> dict:
-    """Add the library's default of every key that only the compared recipe sets, in a section that
-    both have. Both recipes are flat."""
+    """Add the default, ours or the library's, of every key that only the compared recipe sets, in a
+    section that both have. Both recipes are flat."""
     sections = {key.partition(".")[0] for key in recipe if "." in key}
     added = {}
     for key in compared.keys() - recipe.keys():
         section, _, name = key.partition(".")
         if section not in configs.CLASSES or section not in sections:
             continue
-        if section == "grpo":
-            section = algorithm(recipe.get("algorithm")).name
-        added[key] = configs.defaults(section).get(name)
+        config = algorithm(recipe.get("algorithm")).name if section == "grpo" else section
+        defaults = configs.defaults(config)
+        if section in STAGES:
+            defaults |= configs.precision(recipe.get("model.dtype"))
+            defaults |= configs.shared_defaults(section)
+        added[key] = defaults.get(name)
     return recipe | added
 
 
@@ -84,8 +87,8 @@ def goes_on(recipe: Recipe, stage: str) -> bool:
 
 
 def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
-    """The hashes of the rewards' code, of the models' folders, and of the columns of the data
-    beside what is asked and what answers are judged by.
+    """The hashes of the rewards' code and of the files that it or the recipe names, of the models'
+    folders, and of the columns of the data beside what is asked and what answers are judged by.
 
     Args:
         recipe: with all our defaults, as a run saves it.
@@ -102,7 +105,9 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
         if name == LEARNED:
             models["rewards.learned.model"] = options["model"]
         else:
-            hashes[f"rewards.{name}"] = hash_of_files(files_run(reward_function(name).__module__))
+            files = files_run(reward_function(name).__module__)
+            files += files_named(list(options.values()), Path.cwd())
+            hashes[f"rewards.{name}"] = hash_of_files(files)
     for key, model in models.items():
         if model and Path(model).is_dir():
             hashes[key] = hash_of_files(sorted(Path(model).iterdir()))

@@ -128,7 +128,8 @@ class GuardedReward:
                 message = f"rewards.{self.name}: {error}; once {condition},"
                 message += " the same command goes on"
                 raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
-            self._report(f"failed at {raised(error)}{_trl_hint(error, columns)}", 0, columns)
+            named = self.__wrapped__
+            self._report(f"failed at {raised(error, named)}{_trl_hint(error, columns)}", 0, columns)
         return None
 
     def _usable(self, returned: object, row: int, columns: dict) -> float | None:
@@ -248,10 +249,11 @@ def _limited(seconds: float):
             yield
         finally:
             ended.set()
-    except BaseException:  # asyncio wraps what ends a task of several
+    except BaseException as error:  # asyncio wraps what ends a task of several
         if not late.is_set():
             raise
-        raise TimeoutError(f"no answer within {seconds:g} s") from None
+        message = f"no answer within {seconds:g} s"
+        raise TimeoutError(message).with_traceback(error.__traceback__) from None
     finally:
         if is_main_thread:
             signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the function forgot

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from schema.advice import FORM, TRUTH
-from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL, defaults
+from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL, defaults, generation
 from schema.recipe import Recipe
 
 WINDOW = 8  # logged lines that a rule looks at together
@@ -283,7 +283,7 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
         history.judge(line)
     flat = history.values[WITHOUT_SIGNAL]
     right = history.values[CORRECT]
-    messages = {"never right": None, "fell": _fall(lines, right)}
+    messages = {"never right": None, "fell": _fall(lines, history.grpo)}
     if flat and min(flat) == 1 and "no signal" not in rules_done:
         history.window = len(flat)
         messages["no signal"] = no_signal(history)
@@ -297,9 +297,12 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
     return [Advice(step, rule, message) for rule, message in messages.items() if message]
 
 
-def _fall(lines: list[dict], right: list[float]) -> str | None:
+def _fall(lines: list[dict], grpo: dict) -> str | None:
     """How far the share of right answers fell, on held-out problems or else while training."""
     judged = [(line["step"], line[RIGHT]) for line in lines if line.get(RIGHT)]
+    sampled = [{"step": 0}]
+    sampled += [line for line in lines if isinstance(line.get(CORRECT), int | float)]
+    right = [line[CORRECT] for line in sampled[1:]]
     half = min(WINDOW, len(right) // 2)
     if len(judged) > 1:
         step, now = judged[-1]
@@ -311,10 +314,12 @@ def _fall(lines: list[dict], right: list[float]) -> str | None:
         won, lost = flips(best, now)
         fall = f"held-out accuracy fell from {_accuracy(best):.1%} at step {best_step} to"
         fall += f" {_accuracy(now):.1%} at step {step} ({won} won, {lost} lost)"
-    elif half > 1:
+    elif half > 0:
         before = mean(right[:half])
         after = mean(right[-half:])
         noise = 2 * math.hypot(before.error, after.error)
+        if half == 1:  # a single line has no spread
+            noise = 2 * math.hypot(_error(*sampled[:2], grpo), _error(*sampled[-2:], grpo))
         if before.value - after.value <= max(noise, LEAST_FALL):
             return None
         fall = f"the share of right answers fell from {before.value:.1%} to {after.value:.1%}"
@@ -324,6 +329,18 @@ def _fall(lines: list[dict], right: list[float]) -> str | None:
         f"{fall}: start again with a lower grpo.learning_rate, or with some grpo.beta. If the"
         " reward rose, `make audit` says whether wrong answers are paid"
     )
+
+
+def _error(before: dict, line: dict, grpo: dict) -> float:
+    """The standard error of a line's share of right answers, by how many were sampled since the
+    line before. The answers of a group that are all alike count as one."""
+    batches = generation(grpo, 1)
+    steps = line["step"] - before["step"]
+    completions = batches.completions * steps * grpo["gradient_accumulation_steps"] / batches.cycle
+    flat = line.get(WITHOUT_SIGNAL, 0)
+    n = max(1, completions * (flat / grpo["num_generations"] + 1 - flat))
+    share = (line[CORRECT] * n + 1) / (n + 2)  # not 0 or 1 for few answers
+    return math.sqrt(share * (1 - share) / n)
 
 
 def gamed(

@@ -35,6 +35,8 @@ def choice(
     wanted = _read_choice(gold)
     chosen = _read_choice(answer)
     options = _options(question) if question and (wanted or chosen) else {}
+    if wanted and wanted.letter.upper() in options and wanted.letter not in options.values():
+        wanted = wanted._replace(letter=wanted.letter.upper())
     if (
         wanted
         and wanted.text

@@ -296,8 +296,9 @@ def test_a_gold_that_no_answer_could_earn_stops_with_its_row(tmp_path):
     with pytest.raises(DataError, match=r'as `where: {answer: {not: "see solution"}}`'):
         load(str(file), "train", {})
     assert len(load(str(file), "train", advice)[0]) == 1
-    for column, gold in (("choices", "0"), ("options", "C"), ("answer_option_list", "(b)")):
-        rows[1] = {"problem": "Which is B?", "answer": gold, column: ["a", "b"]}
+    unseen = (("choices", "0"), ("options", "C"), ("answer_option_list", "(b)"), ("Numbers", "3"))
+    for column, gold in unseen:
+        rows[1] = {"problem": "Which is B, number0?", "answer": gold, column: ["a", "b"]}
         file.write_text("\n".join(map(json.dumps, rows)))
         with pytest.raises(DataError, match=f"column `{column}`"):
             load(str(file), "train", {})

@@ -179,6 +179,8 @@ TWENTY, EIGHT = "1" * 10 + "0" * 40, "1" * 4 + "0" * 46
             "from 20.0% at step 10 to 8.0% at step 15",
         ),
         (logged((2, {CORRECT: 0.2}), (2, {CORRECT: 0.08})), "fell", "fell from 20.0% to 8.0%"),
+        (logged((1, {CORRECT: 0.6}), (1, {CORRECT: 0.3})), "fell", "fell from 60.0% to 30.0%"),
+        (logged((1, {CORRECT: 0.6}), (2, {CORRECT: 0.3})), "fell", "fell from 60.0% to 30.0%"),
         (logged((20, {CORRECT: 0.6}), (20, {CORRECT: 0.3})), "fell", "fell from 60.0% to 30.0%"),
     ],
 )
@@ -196,6 +198,8 @@ def test_a_dead_or_falling_run_speaks_at_its_end_however_short_it_was(history, r
         logged((1, {})),
         logged((4, {})),
         logged((2, {CORRECT: 0.5}), (2, {CORRECT: 0.47})),
+        logged((1, {CORRECT: 0.5}), (1, {CORRECT: 0.4})),  # of 40 answers each
+        logged((1, {CORRECT: 0.6, FLAT: 1.0}), (1, {CORRECT: 0.3, FLAT: 0.9})),  # of five groups
         logged((1, {RIGHT: "1111"}), (1, {RIGHT: "1000"})),  # three of three, by chance in 1 of 8
         logged((1, {RIGHT: EIGHT}), (1, {RIGHT: TWENTY})),
     ],
