@@ -34,10 +34,9 @@ SERVER_KEYS = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "v
 # what is saved, logged or sent; waits; and the memory that it takes.
 FREE_KEYS = (*SERVER_KEYS, "save_steps", "save_total_limit", "save_strategy", "logging_steps")
 FREE_KEYS += ("logging_first_step", "logging_strategy", "log_level", "report_to", "project")
-FREE_KEYS += ("log_completions",)
 FREE_KEYS += ("run_name", "disable_tqdm", "skip_memory_metrics", "ddp_timeout")
 FREE_KEYS += ("gradient_checkpointing", "per_device_eval_batch_size", "torch_empty_cache_steps")
-FREE_KEYS += ("vllm_gpu_memory_utilization",)
+FREE_KEYS += ("vllm_gpu_memory_utilization", "log_completions")
 # How the completions, or the examples, of a step are split.
 SPLIT = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation")
 # The schedules whose rate after a step does not depend on how many are to follow.
@@ -214,8 +213,7 @@ def training_config(recipe: Recipe, section: str):
 
 
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
-    """The arguments that differ from the library's defaults: those that depend on this machine, and
-    those that we or the recipe set."""
+    """The arguments that this machine, we or the recipe set: no defaults of the library's."""
     launched_in = os.environ.get("ACCELERATE_MIXED_PRECISION")
     if launched_in == "bf16" and not hardware.has_arithmetic("bfloat16"):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16`
@@ -227,10 +225,8 @@ def precision(dtype: str | None) -> dict[str, bool]:
     has_gpu = hardware.has_gpu()
     is_float16 = has_gpu and dtype == "float16"
     is_bfloat16 = has_gpu and not is_float16 and hardware.has_arithmetic("bfloat16")
-    values = {"use_cpu": not has_gpu, "bf16": is_bfloat16}
-    if is_float16:
-        values["fp16"] = True  # accelerate then scales the loss
-    return values
+    # For float16 accelerate scales the loss.
+    return {"use_cpu": not has_gpu, "bf16": is_bfloat16, "fp16": is_float16}
 
 
 def chosen(recipe: Recipe, section: str) -> dict[str, Any]:

@@ -48,7 +48,13 @@ def test_what_changes_nothing_that_is_learned_may_change(tmp_path):
     for key in configs.FREE_KEYS:
         assert key in configs.fields("grpo")
     free = ["grpo.save_total_limit=9", "grpo.save_steps=6", "grpo.logging_steps=3"]
-    free += ["grpo.log_completions=false", "grpo.bf16=false", "grpo.report_to=tensorboard", "rewards.correct_answer.timeout=9", "sft.save_steps=3"]
+    free += [
+        "grpo.log_completions=false",
+        "grpo.bf16=false",
+        "grpo.report_to=tensorboard",
+        "rewards.correct_answer.timeout=9",
+        "sft.save_steps=3",
+    ]
     assert fault(tmp_path, *free) == ""
     assert "  grpo.beta: 0.0 there, 0.1 here" in fault(tmp_path, "grpo.beta=0.1")
     # Ours is another default than trl's.
