@@ -64,8 +64,6 @@ def text_of(path: Path, limit: int = LARGEST) -> str:
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise Unreadable("not UTF-8: save the file in that encoding", line) from None
-    except OSError as error:
-        raise Unreadable(f"cannot be read: {error.strerror}") from None
 
 
 def saved(file: Path) -> dict:

@@ -142,23 +142,15 @@ def base_of(folder: Path) -> str | None:
 
 
 def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
-    """Create a private folder with links to these files, and with copies of these objects.
-
-    Raises:
-        RecipeError: a file is refused, or the folder for temporary files is full.
-    """
+    """Create a private folder with links to these files, and with copies of these objects."""
     target_of = {name: _plain(folder / name) for name in links}
-    try:
-        private = Path(tempfile.mkdtemp(dir=_root(os.getpid())), folder.resolve().name or "model")
-        private.mkdir()
-        for name, target in target_of.items():
-            (private / name).parent.mkdir(exist_ok=True)
-            (private / name).symlink_to(target)
-        for name, content in copies.items():
-            (private / name).write_text(json.dumps(content), encoding="utf-8")
-    except OSError as error:
-        message = f"cannot be written ({error.strerror}): make room there, or set TMPDIR to another"
-        raise RecipeError([Fault(tempfile.gettempdir(), f"{message} folder")]) from error
+    private = Path(tempfile.mkdtemp(dir=_root(os.getpid())), folder.resolve().name or "model")
+    private.mkdir()
+    for name, target in target_of.items():
+        (private / name).parent.mkdir(exist_ok=True)
+        (private / name).symlink_to(target)
+    for name, content in copies.items():
+        (private / name).write_text(json.dumps(content), encoding="utf-8")
     return private
 
 

@@ -143,9 +143,7 @@ class RunFolder:
         if not changed:
             return
         difference = f"{self.path} began with other files behind {' and '.join(changed)}"
-        require_trust(
-            difference, "change them back, or give this run its own folder (output_dir)"
-        )
+        require_trust(difference, "change them back, or give this run its own folder (output_dir)")
         say(f"{difference}, and goes on with what is there now (TRUST_RUN=1)")
         before["sources"] = sources | now["sources"]
         before.setdefault("changed", []).append({"from": self.checkpoint, "sources": changed})

@@ -35,18 +35,14 @@ def lock(path: Path):
     removes a folder that was created for its lock alone.
 
     Raises:
-        RecipeError: another process has it, it cannot be created, or it holds a link.
+        RecipeError: another process has it, or it holds a link.
     """
     if path.resolve() in _locks:
         return
     require_no_link(path)
     created = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        file = (path / ".lock").open("a+", encoding="ascii", errors="replace")
-    except OSError as error:
-        message = f"cannot be written ({error.strerror}): give the run another output_dir"
-        raise RecipeError([Fault(str(path), message)]) from None
+    path.mkdir(parents=True, exist_ok=True)
+    file = (path / ".lock").open("a+", encoding="ascii", errors="replace")
     try:
         # Not lockf: its locks fall as soon as anything in this process opens and closes the file.
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,32 +104,26 @@ def link_inside(path: Path) -> Fault | None:
 
 # The folders in which this process has begun to train.
 run_folders: list[Path] = []
-# The system's words for a disk that is full or cannot be written.
-NO_ROOM = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)))
+# The system's words for a path that it refuses. Libraries in Rust and C++ say them in errors of
+# their own, and so does Path.resolve before Python 3.13.
+REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+REFUSED = ("Symlink loop from ", *map(os.strerror, REFUSED))
 
 
 def unwritten(error: Exception) -> RunStopped | None:
-    """The message with which a stage ends after the system refused a file, whoever's code wanted
-    it; None for any other error. A file that does not exist is a mistake of ours, unless the run's
-    folder is gone."""
-    if str(error).startswith("Symlink loop from "):  # Path.resolve, before Python 3.13
-        error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(error)[19:-1])
-    run = run_folders[-1] if run_folders else None
-    is_gone = run is not None and not run.is_dir()
-    name = str(getattr(error, "filename", None) or run or "a file or standard output")
-    is_our_mistake = isinstance(error, FileNotFoundError) and not is_gone
-    if isinstance(error, OSError) and error.filename and not is_our_mistake:
-        reason = error.strerror
-    else:  # libraries in Rust and C++ raise errors of their own, with the system's words
-        reason = next((words for words in NO_ROOM if words in str(error)), None)
-    if reason is None:
+    """The one sentence with which a stage ends after the system refused a file, whoever's code
+    wanted it; None for any other error."""
+    name = getattr(error, "filename", None)
+    reason = getattr(error, "strerror", None) or str(error)
+    is_named = isinstance(error, OSError) and name
+    if not is_named and not any(words in reason for words in REFUSED):
         return None
-    message = f"{name[:300]}: {reason}."
-    if isinstance(error, PermissionError) or reason in NO_ROOM:
-        message = f"cannot read or write {name[:300]} ({reason}): make room there, or allow it."
+    run = run_folders[-1] if run_folders else None
+    name = str(name or run or "a file or standard output")[:300]
+    message = f"{name} cannot be written or read ({reason}): make room there, or allow it."
     if run is None:
         return RunStopped(message, 2)
-    if is_gone:
+    if not run.is_dir():
         message += f" {run} was moved or removed: put it back, and the same command resumes"
         return RunStopped(message)
     if finished(run):

@@ -237,5 +237,5 @@ def test_the_private_folder_goes_with_its_process(folder, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(model_files.tempfile, "mkdtemp", full)
-    with pytest.raises(RecipeError, match=r"written \(No space left on device\): .* set TMPDIR"):
+    with pytest.raises(OSError, match="No space left on device"):
         model_files.model(folder, weights=False)

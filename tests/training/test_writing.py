@@ -137,13 +137,11 @@ def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, m
     run = tmp_path / "a b"
     if said is None:
         assert unwritten(error) is None
-        monkeypatch.setattr(writing, "run_folders", [run])
-        moved = str(unwritten(error))
-        assert (f"{run} was moved or removed" in moved) == isinstance(error, FileNotFoundError)
         return
     stopped = unwritten(error)
     assert str(stopped).startswith(said) and stopped.exit_code == 2
     monkeypatch.setattr(writing, "run_folders", [run])
+    assert f"{run} was moved or removed" in str(unwritten(error))
     run.mkdir()
     stopped = unwritten(error)
     assert str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3
@@ -227,7 +225,7 @@ def test_a_full_disk_under_the_output_is_one_message():
     pipes = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
     done = run_command(words, cwd=ROOT, env=environment, **pipes)
     message = (
-        "cannot read or write a file or standard output (No space left on device): make room there"
+        "a file or standard output cannot be written or read (No space left on device): make room"
     )
     assert done.returncode == 2 and done.stderr.strip().startswith(message)
     assert len(done.stderr.strip().splitlines()) == 1
