@@ -9,10 +9,13 @@ import faulthandler
 import functools
 import inspect
 import math
+import os
 import re
 import signal
+import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple
@@ -219,61 +222,95 @@ class _Late(BaseException):
     """A reward's time is over. Many rewards catch every Exception and go on to the next row."""
 
 
+# A reward may hold the interpreter lock for ever, so a process of its own looks after it. It counts
+# ticks in which the reward's process could run: a pause of either, however long, is at most one.
+# A line is the seconds that a reward has and those until its process ends; 0 0 says that it has
+# ended. It interrupts by SIGURG, which is ignored where it comes too late.
+WATCH = """
+import os, select, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+parent = os.getppid()
+seconds = grace = left = 0.0
+while os.getppid() == parent:
+    tick = 0.1 if left <= 0 else min(1.0, seconds / 4)
+    if select.select([0], [], [], tick if seconds else None)[0]:
+        lines = os.read(0, 65536).split()
+        if not lines:
+            break
+        seconds, grace = map(float, lines[-2:])
+        left = seconds
+        continue
+    try:
+        with open(f"/proc/{parent}/stat") as file:
+            if file.read().rpartition(")")[2].split()[0] in "Tt":
+                continue
+    except OSError:
+        pass
+    left -= tick
+    if left <= 0:
+        os.kill(parent, signal.SIGURG)
+    if left <= -grace:
+        os.kill(parent, signal.SIGUSR2)
+        break
+"""
+
+
+@functools.cache
+def _watcher(process: int) -> subprocess.Popen:
+    """The process that looks after the rewards of this one. A fork has one of its own."""
+    words = [sys.executable, "-I", "-S", "-c", WATCH]
+    null = subprocess.DEVNULL
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=null, stderr=null, cwd="/")
+
+
+def _watch(seconds: float, grace: float):
+    line = f"{seconds} {grace}\n".encode()
+    try:
+        os.write(_watcher(os.getpid()).stdin.fileno(), line)
+    except BrokenPipeError:  # killed from outside
+        _watcher.cache_clear()
+        os.write(_watcher(os.getpid()).stdin.fileno(), line)
+
+
 @contextlib.contextmanager
 def _limited(seconds: float):
-    """Raise TimeoutError in the block after so many seconds. If the function holds the interpreter
-    lock, or catches the error and goes on, a thread that needs no lock ends the process and prints
-    where it hangs.
-
-    A thread interrupts the main one by SIGURG, which does no harm where it comes too late: by
-    default it is ignored. A process has one alarm clock, and math_verify sets it in the function.
-    The time is that in which this process could run: a pause, however long, is one of its ticks.
-    """
-    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
-    late = threading.Event()
-    ended = threading.Event()
+    """Raise TimeoutError in the block after so many seconds in which this process could run. If the
+    function holds the interpreter lock, or catches the error and goes on, the process ends after
+    `GRACE` more, and prints where it hangs. A process has one alarm clock, and math_verify sets it
+    in the function."""
+    due = time.monotonic() + seconds  # none of ours comes earlier
+    is_late = has_ended = False
 
     def raise_late(number: int, frame):
-        if late.is_set() and not ended.is_set():
+        nonlocal is_late
+        if time.monotonic() >= due and not has_ended:
+            is_late = True
             raise _Late
 
     is_main_thread = threading.current_thread() is threading.main_thread()  # only it gets signals
     if is_main_thread:
         on_urgent = signal.signal(signal.SIGURG, raise_late)
         on_alarm = signal.getsignal(signal.SIGALRM)
+    faulthandler.register(signal.SIGUSR2, file=sys.__stderr__, chain=True)  # then it ends as before
     try:
         try:
-            if is_main_thread:
-                arguments = (seconds, late, ended)
-                threading.Thread(target=_interrupt, args=arguments, daemon=True).start()
+            _watch(seconds, GRACE)
             yield
         finally:
-            ended.set()
+            has_ended = True
     except BaseException as error:  # asyncio wraps what ends a task of several
-        if not late.is_set():
+        if not is_late:
             raise
         message = f"no answer within {seconds:g} s"
         raise TimeoutError(message).with_traceback(error.__traceback__) from None
     finally:
+        _watch(0, 0)
+        faulthandler.unregister(signal.SIGUSR2)
         if is_main_thread:
             signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the function forgot
             signal.signal(signal.SIGALRM, on_alarm or signal.SIG_DFL)
             signal.signal(signal.SIGURG, on_urgent or signal.SIG_DFL)
-        faulthandler.cancel_dump_traceback_later()
-
-
-def _interrupt(seconds: float, late: threading.Event, ended: threading.Event):
-    """Interrupt the main thread after some seconds, and again every tenth of a second until the
-    function has ended: it may wait for its threads while it ends, or be in code that cannot
-    raise."""
-    tick = min(1.0, seconds / 4)
-    for _ in range(round(seconds / tick)):
-        if ended.wait(tick):
-            return
-    late.set()
-    while not ended.is_set():
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGURG)
-        ended.wait(0.1)
 
 
 class Batch(NamedTuple):

@@ -28,7 +28,7 @@ from transformers import TrainerControl
 from console.faults import RunStopped
 from tests.made_runs import write_json
 from tests.support import run_program
-from training import checkpoints, saving, train
+from training import checkpoints, saving, scoring, train
 from training.saving import Checkpoints, FiniteNumbers
 from training.scoring import Batch, GuardedReward
 
@@ -259,9 +259,11 @@ def test_one_that_hangs_is_judged_none_and_stops_as_another_fault_does(hang):
     signal.raise_signal(signal.SIGURG)  # one that comes too late
 
 
-def test_a_pause_is_no_verdict():
+def test_a_pause_is_no_verdict(monkeypatch):
+    monkeypatch.setattr(scoring, "GRACE", 0.2)
+
     def is_paused(**columns):
-        resume = f"sleep 1.5; kill -CONT {os.getpid()}"
+        resume = f"sleep 2; kill -CONT {os.getpid()}"
         subprocess.Popen(["sh", "-c", resume], start_new_session=True)
         os.kill(os.getpid(), signal.SIGSTOP)
         return [1.0]
