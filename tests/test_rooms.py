@@ -1,6 +1,7 @@
 """The house as CONTRIBUTING.md draws it: which room may know which, and how its files are kept."""
 
 import ast
+import importlib
 import re
 import sys
 from functools import cache
@@ -192,6 +193,38 @@ def test_the_house_keeps_within_its_budget():
     assert sizes["everything else"] > 0
     for part, lines in sizes.items():
         assert lines <= BUDGET[part], part
+
+
+def names_used(file: Path) -> list[tuple[int, str, str]]:
+    """(line, module, name) of every name that a file takes of a module of this repository."""
+    modules = {}
+    names = []
+    for node in ast.walk(tree(file)):
+        if not isinstance(node, ast.ImportFrom) or node.level:
+            continue
+        for alias in node.names:
+            if path_of(f"{node.module}.{alias.name}"):
+                modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+            elif path_of(node.module):
+                names.append((node.lineno, node.module, alias.name))
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in modules:
+                names.append((node.lineno, modules[node.value.id], node.attr))
+    return names
+
+
+def test_what_runs_on_a_gpu_alone_takes_no_name_that_is_gone():
+    """Tests and benches that no laptop runs: their first hour on a GPU is dear."""
+    files = [Path(name) for name in tracked("tests/*.py") if not name.endswith("test_rooms.py")]
+    gone = []
+    for file in files:
+        if "gpu" not in (ROOT / file).read_text(encoding="utf-8").lower():
+            continue
+        for line, module, name in names_used(file):
+            if not hasattr(importlib.import_module(module), name):
+                gone.append(f"{file}:{line} {module}.{name}")
+    assert gone == []
 
 
 def test_tests_mirror_the_rooms():

@@ -113,7 +113,7 @@ def test_the_device_and_its_driver(tmp_path):
     assert first.startswith(f"sft: {hardware.device()}; float32; attention sdpa; 1 process")
     versions = json.loads((tmp_path / "sft/versions.json").read_text())
     assert versions["hardware"] == [torch.cuda.get_device_name()]
-    assert hardware.driver() != hardware.UNKNOWN
+    assert hardware.driver()[0].isdigit()
 
 
 ASKED = """
