@@ -67,7 +67,9 @@ def train(setting: str, seed: int):
     words = [RECIPE, *COMMON, *SETTINGS[setting], f"seed={seed}", f"output_dir={folder}"]
     for stage in ("sft", "grpo"):
         run_stage(stage, *words)
-    models = [f"--model={warm_start}", f"--model={folder / 'grpo'}"]
+    models = [f"--model={folder / 'grpo'}"]
+    if setting == "group":
+        models.insert(0, f"--model={warm_start}")
     run_stage("evaluate", *words, "--held-out", *models)
 
 
