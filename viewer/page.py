@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from evaluation.answers import judged
 from runs.folder import public
 from viewer import groups
 from viewer.runs import about, advice, changed, curves, describe, pair, results
@@ -33,13 +34,17 @@ FOLDER = Path(__file__).parent / "page"
 # The lab's choices and default settings, which page/lab.js explains.
 LAB = json.loads((FOLDER / "lab.json").read_text(encoding="utf-8"))
 OURS = ("text.js", "data.js", "curves.js", "overview.js", "arithmetic.js", "groups.js", "tokens.js")
-OURS += ("changed.js", "bandit.js", "play.js", "lab.js", "app.js")
+OURS += ("changed.js", "bandit.js", "lessons.js", "widgets.js")
+# The lab's, in the order in which it shows them.
+WIDGETS = ("group", "signal", "ratio", "drift", "credit", "hacking", "bandit", "memory")
+OURS += (*(f"lab-{name}.js" for name in WIDGETS), "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
 ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")
 # The most completions, and questions of an evaluation, of a run in one file.
 COMPLETIONS = 4_000
 FLIPS = 300
+LONGEST_ANSWER = 200  # characters of an answer that a reader of the lab types
 # The browser that shows the page may fetch nothing from other sites, send nothing to them, and
 # frame nothing.
 HEADERS = {
@@ -175,6 +180,8 @@ def answer(runs: list[Path], question: str) -> Any:
         return list(map(describe, runs))
     if question == "lab":
         return LAB | {"memory": json.loads(asset("memory.json"))}
+    if question.startswith("judge/"):
+        return _judge(question.removeprefix("judge/"))
     number, _, path = question.partition("/")
     if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
         raise ValueError(f"there is no run {number:.20}")
@@ -183,6 +190,16 @@ def answer(runs: list[Path], question: str) -> Any:
         if match:
             return function(runs[int(number)], *match.groups())
     raise ValueError(f"nothing answers {path:.80}")
+
+
+def _judge(text: str) -> dict:
+    """{right, reason}: what the reward says of an answer to the question of the lab's group, by the
+    verifier's processes and within their time."""
+    if len(text) > LONGEST_ANSWER:
+        raise ValueError(f"an answer has at most {LONGEST_ANSWER} characters here")
+    row = {"problem": LAB["group"]["question"], "solution": LAB["group"]["gold"]}
+    [verdict] = judged([row], [f"<answer>{text}</answer>"], strict=True)
+    return {"right": verdict["right"], "reason": verdict["reason"]}
 
 
 # The server ---------------------------------------------------------------------------------------

@@ -2,16 +2,36 @@
 them.
 
 `python -m tests.bench.pictures outputs/x STEP ROW`: a run whose completion ROW of STEP `make
-explain` has worked out.
+explain` has worked out. `python -m tests.bench.pictures --lab FOLDER`: every widget of the lab, in
+both schemes, as wide as a desk's and a phone's screen.
 """
 
 import argparse
+from itertools import product
 from pathlib import Path
 
 from runs.folder import find_runs
 from tests.viewer.browser import CHROMIUM, FLAGS, served
 
 FOLDER = Path("docs/img")
+
+
+def lab(folder: Path):
+    from playwright.sync_api import sync_playwright
+
+    with served() as port, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for scheme, width in product(("light", "dark"), (1440, 390)):
+            size = {"width": width, "height": 900}
+            page = browser.new_page(viewport=size, color_scheme=scheme)
+            page.goto(f"http://127.0.0.1:{port}/")
+            page.wait_for_selector(".seeds [data-trapped]", timeout=120_000)
+            page.screenshot(path=folder / f"first-{width}-{scheme}.png")
+            for section in page.locator("section.play").all():
+                name = section.get_attribute("id").removeprefix("part-")
+                section.screenshot(path=folder / f"{name}-{width}-{scheme}.png")
+            page.close()
+        browser.close()
 
 
 def main(run: str, step: int, row: int):
@@ -41,7 +61,13 @@ def main(run: str, step: int, row: int):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.bench.pictures", description=__doc__)
-    parser.add_argument("run")
-    parser.add_argument("step", type=int)
-    parser.add_argument("row", type=int)
-    main(**vars(parser.parse_args()))
+    parser.add_argument("run", nargs="?")
+    parser.add_argument("step", type=int, nargs="?")
+    parser.add_argument("row", type=int, nargs="?")
+    parser.add_argument("--lab", type=Path)
+    options = vars(parser.parse_args())
+    folder = options.pop("lab")
+    if folder:
+        lab(folder)
+    else:
+        main(**options)

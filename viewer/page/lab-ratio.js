@@ -1,0 +1,110 @@
+"use strict";
+// The lab: how far a token may go, and how far a policy has gone: ratio and clip, k3 and the KL.
+
+/** Settings of a loss as tokens.js takes them. */
+const lossOf = ({ loss_type = "grpo", epsilon, beta }) => ({ loss_type, importance_sampling_level: "token", epsilon, beta, use_bias_correction_kl: false, max_completion_length: 40 });
+
+/** Evenly spaced numbers from `low` to `high`. */
+const evenly = (low, high, count) => Array.from({ length: count + 1 }, (_, i) => low + ((high - low) * i) / count);
+
+/** Lines of a chart with a dot at `at`, whose place is put among theirs. `lines`: label, function, colour. */
+function withDot(places, at, lines, value, range) {
+  const x = [...places, at].sort((a, b) => a - b);
+  const series = lines.map(([label, f, colour]) => ({ label, values: x.map(f), colour, width: 2 }));
+  const dot = { label: "this token", values: x.map((place) => (place === at ? value : null)), colour: 5, point: true };
+  return { x, series: [...series, dot], legend: [...series, dot], range, said: `${lines.map(([label]) => label).join(", ")}; this token: ${number(value)} at ${number(at)}` };
+}
+
+// Ratio and clip: the probability of a token is dragged, or climbs by itself.
+function ratioWidget() {
+  const asked = { now: 0.3, old: 0.3, reference: 0.25, advantage: 1, epsilon: 0.2, beta: 0 };
+  const objective = chart("The clipped objective", "min(ratio × A, clipped ratio × A), over the ratio");
+  const [said, detail] = [sentence(), h("div", { "aria-live": "polite" })];
+  const climb = player("Update", updated, 200);
+  const { slide } = playing(asked, redraw);
+  const now = knob("probability now", 0.01, 0.99, 0.01, asked.now, (value) => ((asked.now = value), redraw()));
+  let path = [];
+  function updated(at) {
+    if (!path.length) return;
+    asked.now = path[at];
+    now.say(asked.now);
+    draw();
+  }
+  function redraw() {
+    path = [];
+    climb.to(30, 0);
+    path = climbed({ ...asked, rate: 0.05, steps: 30 });
+    draw();
+  }
+  function draw() {
+    const told = explainedTokens({ now: [asked.now], old: [asked.old], reference: [asked.reference], advantage: asked.advantage, settings: lossOf(asked) });
+    detail.replaceChildren(workedOut({ ...told, tokens: ["7"] }, {}, 0));
+    const size = Math.max(Math.abs(asked.advantage), 0.05);
+    const least = (sign) => (ratio) => Math.min(...["unclipped", "clipped"].map((name) => terms(Math.log(ratio), 0, 0, sign * size, [1 - asked.epsilon, 1 + asked.epsilon], 0)[name]));
+    const at = told.ratio[0];
+    objective.show(withDot(evenly(0.01, Math.max(2, 1.1 * at), 200), at, [[`A = ${number(size)}`, least(1), 2], [`A = ${number(-size)}`, least(-1), 1]], asked.advantage ? least(Math.sign(asked.advantage))(at) : 0));
+    const push = told.stopped[0] ? "The clip stops it: no gradient pushes it further." : asked.advantage ? `It is still pushed ${asked.advantage > 0 ? "up" : "down"}.` : "With an advantage of 0 nothing pushes it.";
+    said.textContent = `Ratio ${fixed(asked.now)} ÷ ${fixed(asked.old)} = ${fixed(at)}. ${push}`;
+  }
+  redraw();
+  return widget("ratio", "Ratio and clip of one token", ["press Play: the token earned an advantage above 0, and its chance grows with each update of the same group.", "at a ratio of 1 + ε the line is flat and the clip stops it. With A below 0 it falls to 1 − ε. What went the wrong way is never clipped: it is brought back."], {
+    controls: [
+      now,
+      slide("old", "probability when sampled", 0.01, 0.99, 0.01),
+      slide("advantage", "A, its advantage", -2, 2, 0.1),
+      slide("epsilon", "ε, the clip", 0.05, 0.9, 0.05),
+      moreSettings(slide("reference", "probability in the reference", 0.01, 0.99, 0.01), slide("beta", "β, the weight of the KL", 0, 0.5, 0.01)),
+    ],
+    picture: [objective.figure, climb.element, said],
+    below: h("details", {}, h("summary", {}, "Every number of this token"), detail),
+  });
+}
+
+// The KL of a whole distribution, and k3 beside it.
+function klWidget() {
+  const words = ["Paris", "Lyon", "a", "the", "called"];
+  const reference = [0.5, 0.2, 0.15, 0.1, 0.05];
+  const weights = [20, 50, 15, 10, 10];
+  const asked = { seed: 0 };
+  const draws = 300;
+  const figure = chart("Estimated from words drawn", "means of k1 and k3 over the words drawn so far, and the exact KL");
+  const said = sentence();
+  const cells = words.map(() => ["now", "k1", "k3"].map(() => h("td", {})));
+  const sliders = words.map((word, i) => h("input", { type: "range", min: 1, max: 100, value: weights[i], "aria-label": `weight of ${word}`, oninput: () => ((weights[i] = Number(sliders[i].value)), redraw()) }));
+  const drawing = player("Word", shown, 30);
+  const { slide } = playing(asked, redraw);
+  let of = null;
+  function redraw() {
+    const now = weights.map((weight) => weight / sum(weights));
+    of = divergence(now, reference, draws, asked.seed);
+    words.forEach((_, i) => [percent(now[i]), fixed(of.k1[i], 2), fixed(of.k3[i], 2)].forEach((text, at) => (cells[i][at].textContent = text)));
+    const x = Array.from({ length: draws }, (_, i) => i + 1);
+    const series = [
+      { label: "mean of k1, log now − log reference", values: of.means.k1, colour: 1 },
+      { label: "mean of k3", values: of.means.k3, colour: 0, width: 3 },
+      { label: "exact KL", values: x.map(() => of.exact), colour: 5, dash: [6, 4] },
+    ];
+    const high = Math.max(0.1, 1.5 * of.exact, ...of.means.k3.slice(20));
+    figure.show({ x, series, legend: series, range: [-0.6 * high, 1.3 * high], said: `After ${draws} words k1 ${fixed(of.means.k1[draws - 1])}, k3 ${fixed(of.means.k3[draws - 1])}, exact ${fixed(of.exact)}` });
+    drawing.to(draws, drawing.at() || draws);
+  }
+  function shown(at) {
+    figure.reveal(at || 0.5);
+    const [k1, k3] = ["k1", "k3"].map((name) => (at ? fixed(of.means[name][at - 1]) : "none"));
+    said.textContent = `Exact KL ${fixed(of.exact)} nats. After ${at} words drawn the mean of k1 is ${k1}, that of k3 ${k3}. The smallest k3 of a word is ${fixed(Math.min(...of.k3))}, the smallest k1 ${fixed(Math.min(...of.k1))}.`;
+  }
+  redraw();
+  const head = ["", "weight", "now", "reference", "k1", "k3"].map((name) => h("th", { scope: "col" }, name));
+  const rows = words.map((word, i) => h("tr", {}, h("th", { scope: "row" }, word), h("td", { class: "slide" }, sliders[i]), cells[i][0], h("td", {}, percent(reference[i])), cells[i][1], cells[i][2]));
+  const reset = h("button", { onclick: () => (reference.forEach((chance, i) => (sliders[i].value = weights[i] = 100 * chance)), redraw()) }, "As the reference");
+  return widget("kl", "The KL of a policy, and k3", ["drag the weight of a word, then press Play: words are drawn, as in training.", "a word's own log-ratio, k1, may be negative, its k3 never is, and the means of both arrive at the exact KL."], {
+    controls: [
+      h("p", { class: "quiet" }, "What follows “The capital of France is”:"),
+      h("table", { class: "numbers words" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+      h("div", { class: "choices" }, reset),
+      moreSettings(slide("seed", "seed of the words", 0, 50, 1)),
+    ],
+    picture: [figure.figure, drawing.element, said],
+    below: h("p", { class: "quiet" }, "k3 = exp(d) − d − 1 with d = log reference − log now. Its mean over what the policy draws is the KL, since the mean of exp(d) is 1; trl takes it token by token."),
+  });
+}
