@@ -1,0 +1,179 @@
+"""What the house advises in its messages is there: commands, their options, keys and values. And
+advice that ends in a resumed run is followed."""
+
+import ast
+import fnmatch
+import re
+import shutil
+from dataclasses import fields
+from functools import cache
+
+import pytest
+
+from schema import configs
+from schema.sections import OWN_SECTIONS
+from tests.support import CHAIN, ROOT, read_recipe, refused, run_stage, same_weights
+from tests.test_rooms import FILES, tree
+from tests.waits import capture
+from training.checkpoints import write_manifest
+
+# The functions whose messages advise to resume a run, and the file of the test that does.
+FOLLOWED = {
+    "_call": "docs/test_judge.py",
+    "_leave_after_signal": "faults/test_interrupted.py",
+    "_report_failure": "faults/test_interrupted.py",
+    "_require_same_sources": "test_advice.py",
+    "_score": "test_advice.py",
+    "conflict": "training/test_going_on.py",
+    "mistakes_reported": "faults/test_interrupted.py",
+    "require_resumable": "test_advice.py",
+    "require_weights": "test_advice.py",
+    "resume_advice": "faults/test_stopped.py",
+    "unwritten": "test_advice.py",
+}
+PROSE = {"it", "room", "several", "target", "the"}  # English makes them
+OPTION = r"\b([A-Z][A-Z_]{2,})=(?=\S)"
+VALUE = r"(true|false|null|[a-z]*-?\d[\w.-]*|\[[^\]…]*\]|transformers|vllm|server|all-linear)"
+
+
+def text_of(node: ast.AST) -> str:
+    """A text as a file has it, with … for what is put into it."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(text_of, node.values))
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else "…"
+
+
+@cache
+def messages() -> dict[str, str]:
+    """The texts of every file of the house, without docstrings, by their places."""
+    texts = {}
+    for file in FILES:
+        parts = set()
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.JoinedStr):
+                parts.update(map(id, node.values))
+            elif isinstance(node, ast.Expr):
+                parts.add(id(node.value))
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in parts:
+                texts[f"{file}:{node.lineno}:{node.col_offset}"] = text_of(node)
+    return texts
+
+
+def named(pattern: str) -> dict[tuple, str]:
+    """What a pattern finds in the messages, and the place of its last message."""
+    return {
+        groups: place for place, text in messages().items() for groups in re.findall(pattern, text)
+    }
+
+
+@cache
+def options() -> dict[str, list[str]]:
+    """What each target reads, and what each passes on."""
+    show = "$(foreach target,$(TARGETS),$(info $(target): $(READS_$(target)) $(PASS)))"
+    command = ["make", "-s", f"--eval=shown: ; @: {show}", "shown"]
+    printed = capture(command, cwd=ROOT, check=True).stdout
+    return {target: names.split() for target, names in re.findall(r"(?m)^([\w-]+): (.*)$", printed)}
+
+
+def test_every_command_that_a_message_names_is_there_and_reads_its_options():
+    commands = named(r"\bmake ([a-z][\w-]*)((?: [A-Z_]+=[^ `]+)*)")
+    commands |= named(r"\bmake_(?:command|line)\(\"([\w-]+)\"()")
+    assert len(commands) > 20
+    for (target, words), place in commands.items():
+        assert target in options().keys() | PROSE, place
+        assert set(re.findall(OPTION, words)) <= set(options().get(target, ())), place
+    for call in [node for file in FILES for node in ast.walk(tree(file))]:
+        if isinstance(call, ast.Call) and text_of(call.func) in ("make_command", "make_line"):
+            assert text_of(call.args[0]) in (*options(), "…")
+
+
+def test_every_option_and_variable_that_a_message_names_is_read():
+    source = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in FILES)
+    read = re.findall(r"environ(?:\.get\(|\[)\"(\w+)\"", source)
+    read += [name.replace("%", "*") for names in options().values() for name in names]
+    read.append("LD_LIBRARY_PATH")  # by the system
+    for name, place in named(OPTION).items():
+        assert any(fnmatch.fnmatch(name, pattern) for pattern in read), f"{place}: {name}"
+
+
+def test_every_key_that_a_message_names_is_one_of_a_recipe_and_takes_the_value():
+    sections = {name: {field.name for field in fields(of)} for name, of in OWN_SECTIONS.items()}
+    sections |= {name: set(configs.fields(name)) for name in configs.CLASSES}
+    of_files = {"json", "js", "md", "jsonl", "safetensors", "weight"}  # data.json is no key
+    keys = named(rf"\b({'|'.join(sections)})\.([a-z]\w*[a-z0-9])\b(?:[:=] ?{VALUE}(?![\w.]))?")
+    assert len(keys) > 60 and any(value for _, _, value in keys)
+    for (section, key, value), place in keys.items():
+        assert key in sections[section] | of_files, f"{place}: {section}.{key}"
+        if value:
+            _, faults = read_recipe("recipes/tiny-arithmetic.yaml", [f"{section}.{key}={value}"])
+            refusals = [fault for fault in faults if f"{section}.{key}: expected" in fault.message]
+            assert refusals == [], place
+
+
+def test_who_advises_to_resume_a_run_is_followed():
+    advice = r"same command (resumes|goes on)|TRUST_RUN=1|goes on from its last|Or train it on"
+    functions = set()
+    for node in [node for file in FILES for node in ast.walk(tree(file))]:
+        if isinstance(node, ast.FunctionDef):
+            strings = [text_of(part) for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            if re.search(advice, " ".join(strings[1:])):  # behind its docstring
+                functions.add(node.name)
+    assert functions == FOLLOWED.keys()
+    for file in FOLLOWED.values():
+        assert re.search(r"run_stage|Started", (ROOT / "tests" / file).read_text(encoding="utf-8"))
+
+
+PAY = """
+import os
+BATCHES = 0
+
+def pay(completions, **columns):
+    global BATCHES
+    BATCHES += 1
+    folder = os.environ.get("MOVED")
+    if folder and BATCHES == 3:
+        os.rename(folder, folder + "-elsewhere")
+    assert BATCHES < 3
+    return [float(len(c[0]["content"]) + i % 2) for i, c in enumerate(completions)]
+"""
+
+
+@pytest.mark.train
+def test_each_advice_to_resume_a_run_resumes_it(tmp_path, own_file):
+    """A folder that was moved while it trained, put back; a reward that fails, corrected; weights
+    that were deleted; a checkpoint that cannot be loaded; and one of another account."""
+    run = tmp_path / "grpo"
+    settings = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", *CHAIN, "sft=null"]
+    settings += ["rewards={paid.pay: {weight: 1.0}}", "grpo.max_steps=6"]
+    settings += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
+
+    def stopped(advice: str, **environment: str):
+        ended = run_stage("grpo", *settings, check=False, AUDIT="off", **environment)
+        assert ended.returncode == 3 and re.search(advice, ended.stderr), ended.stderr
+
+    def resumed(step: int, **environment: str):
+        printed = run_stage("grpo", *settings, AUDIT="off", **environment).stdout
+        assert f"{run}/checkpoint-{step}" in printed
+
+    own_file("paid.py", PAY)
+    stopped(f"{run} was moved or removed: put it back, and the same", MOVED=str(run))
+    (tmp_path / "grpo-elsewhere").rename(run)
+    stopped("correct the function, and TRUST_RUN=1 before the same command resumes the run")
+    own_file("paid.py", PAY.replace("< 3", "< 9"))
+    assert "or put TRUST_RUN=1 before the command" in refused("grpo", *settings)
+    resumed(4, TRUST_RUN="1")
+    (tmp_path / "whole").mkdir()
+    (run / "model.safetensors").rename(tmp_path / "whole/model.safetensors")
+    assert f"or delete {run}/summary.json, and `make grpo" in refused("grpo", *settings)
+    (run / "summary.json").unlink()
+    optimizer = run / "checkpoint-6/optimizer.pt"
+    optimizer.write_bytes(optimizer.read_bytes()[:999])
+    write_manifest(optimizer.parent)
+    stopped(rf"{run}/checkpoint-6 cannot be resumed .*: delete it, and the same command resumes")
+    shutil.rmtree(optimizer.parent)
+    ended = run_stage("grpo", *settings, check=False, HOME=str(tmp_path))
+    assert "If you trust it, put TRUST_RUN=1 before the command" in ended.stderr
+    resumed(4, TRUST_RUN="1", HOME=str(tmp_path))
+    assert same_weights(run, tmp_path / "whole")
