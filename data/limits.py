@@ -1,5 +1,5 @@
-"""The one limit around what reads a stranger's bytes: a process of its own, with so much memory and
-so much time."""
+"""The limits around what reads a stranger's bytes: a process of its own for data and models, which
+a run reads too; one for the whole command where it only reads what runs wrote."""
 
 import contextlib
 import faulthandler
@@ -8,6 +8,7 @@ import os
 import pickle
 import resource
 import signal
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,42 @@ from typing import Any
 
 GIB = 2**30
 MEMORY = 4  # GiB
+# A whole command may fill half of the machine's memory, or this; its time is of the processor.
+COMMAND_MEMORY = 32 * GIB
+COMMAND_SECONDS = 3600
+# Why a command that has no memory left has none; empty where it is not limited.
+command_note = ""
 
 
 class Exceeded(Exception):
     """The work exceeded its limits; the message says which, as in `takes more than 5 s`."""
+
+
+def limit_command():
+    """Limit this process as a whole: what it reads may hold gigabytes in some kilobytes. Beyond
+    the memory that it may have it gets a MemoryError; beyond its time it is ended.
+
+    Raises:
+        Exceeded: in the main thread, its time is over.
+    """
+    global command_note
+
+    def out_of_time(number: int, frame):
+        raise Exceeded(f"this command takes more than {COMMAND_SECONDS:,} s of processor time")
+
+    page = resource.getpagesize()
+    half = os.sysconf("SC_PHYS_PAGES") * page // 2
+    memory = min(COMMAND_MEMORY, max(half, MEMORY * GIB))
+    command_note = f"out of memory: this command may fill {memory / GIB:.3g} GiB"
+    if sys.platform == "linux":
+        limit = int(Path("/proc/self/statm").read_text().split()[5]) * page + memory
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if soft == resource.RLIM_INFINITY:  # else it is limited by the user's shell
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    signal.signal(signal.SIGPROF, out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, COMMAND_SECONDS)
+    # by the kernel, where a library does not return
+    signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_SECONDS + 60)
 
 
 def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = MEMORY) -> Any:

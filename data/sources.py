@@ -15,8 +15,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from data import hub
-from data.limits import MEMORY, Exceeded, limited
+from data import hub, limits
+from data.limits import Exceeded, limited
 
 # The sets to train on that are on the Hub: their id, and the licence that their card there names,
 # where that was read.
@@ -134,7 +134,7 @@ def _decimal(value: Fraction) -> str:
     return text
 
 
-def within_limits(read: Callable, file: Path, *arguments, memory: int = MEMORY) -> list[dict]:
+def within_limits(read: Callable, file: Path, *arguments) -> list[dict]:
     """The rows that `read(file, *arguments)` returns, within limits: the file may be a stranger's,
     and a few of its bytes can become gigabytes of rows.
 
@@ -142,23 +142,22 @@ def within_limits(read: Callable, file: Path, *arguments, memory: int = MEMORY) 
         DataError: reading exceeds the limits.
     """
     try:
-        return limited(read, file, *arguments, memory=memory)
+        return limited(read, file, *arguments)
     except Exceeded as error:
         raise DataError(f"{file} {error}: split it") from None
     except RecursionError:
         raise DataError(f"{file} is nested too deeply") from None
 
 
-def read_parquet(file: Path, columns: tuple[str, ...] = (), memory: int = MEMORY) -> list[dict]:
+def read_parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
     """The rows of a parquet file that has these columns.
-
-    Args:
-        memory: GiB that reading it may take.
 
     Raises:
         DataError: it lacks a column, exceeds the limits, or cannot be read.
     """
-    return within_limits(parquet, file, columns, memory=memory)
+    if limits.command_note:  # the whole command has one
+        return parquet(file, columns)
+    return within_limits(parquet, file, columns)
 
 
 def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:

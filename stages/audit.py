@@ -81,4 +81,5 @@ if __name__ == "__main__":
         "audit",
         main,
         {"--rows": {"type": int, "default": 100, "help": "how many training problems to score"}},
+        is_limited=True,
     )

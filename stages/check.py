@@ -187,4 +187,4 @@ OPTIONS = {
 }
 
 if __name__ == "__main__":
-    run("check", main, OPTIONS)
+    run("check", main, OPTIONS, is_limited=True)

@@ -23,7 +23,6 @@ NEEDED = tuple(name for name in RESERVED if name != "steps")
 # The columns that a group's completions have on the page as they are.
 COPIED = ("rewards", "total", "advantage", "tokens", "truncated", "flags")
 TRUTH = "correct_answer"
-MEMORY = 1  # GiB to read a file with; it has thousands of rows at most
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
 # The columns of an explanation beside the tokens' texts.
@@ -184,7 +183,7 @@ def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """The rows of a file of completions, with their total rewards and the flags of their texts.
     Raises ValueError where the file has no completions, or not the recipe's rewards."""
     try:
-        rows = read_parquet(file, NEEDED, MEMORY)
+        rows = read_parquet(file, NEEDED)
         names = [name for name in (rows or [{}])[0] if name not in RESERVED]
         if rows and len(names) != len(weights):
             raise ValueError(

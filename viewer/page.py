@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import re
+import resource
 import secrets
 import signal
 import socket
@@ -163,7 +164,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 }
 # The errors that files which no run wrote can cause.
 FILE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, OSError)
-FILE_ERRORS += (RecursionError,)
+FILE_ERRORS += (RecursionError, MemoryError)
 
 
 def error_message(error: Exception) -> str:
@@ -267,10 +268,15 @@ def _explain(run: Path, step: int, row: int) -> str | None:
     """Run `make explain` in another process; the end of its output if it fails."""
     command = [sys.executable, "-m", "stages.explain", str(run.absolute())]
     command += [f"--step={step}", f"--row={row}"]
-    process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, **pipes) as process:
+        if sys.platform == "linux":  # the limit is of what reads a run; this loads its weights
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (hard, hard))
+        output, _ = process.communicate()
     if not process.returncode:
         return None
-    return process.stdout.decode("utf-8", "replace").strip()[-1000:] or "it ended without a word"
+    return output.decode("utf-8", "replace").strip()[-1000:] or "it ended without a word"
 
 
 def _answer_endpoint(runs: list[Path]) -> Callable:

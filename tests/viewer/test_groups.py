@@ -121,7 +121,7 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
 
 
 def test_a_small_file_that_holds_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "GIB", 2**27)  # or the file would take ten seconds to make
+    monkeypatch.setattr(limits, "GIB", 2**25)  # or the file would take ten seconds to make
     long = [{"role": "assistant", "content": "x" * 1_000_000}]
 
     def swell(frame: pd.DataFrame) -> pd.DataFrame:
@@ -129,7 +129,7 @@ def test_a_small_file_that_holds_much_is_refused(tmp_path, monkeypatch):
 
     path = run(tmp_path, swell)
     assert (path / "completions/completions_00001.parquet").stat().st_size < 10_000_000
-    with pytest.raises(ValueError, match="takes more than 1 GiB"):
+    with pytest.raises(ValueError, match="takes more than 4 GiB"):
         group(path, 1, 0)
 
 
