@@ -25,16 +25,8 @@ HINTS = {
     "False": "did you mean none?",
 }
 # Arguments of a template that trl and transformers set.
-LIBRARY_ARGUMENTS = (
-    "messages",
-    "tools",
-    "documents",
-    "add_generation_prompt",
-    "bos_token",
-    "eos_token",
-    "pad_token",
-    "unk_token",
-)
+LIBRARY_ARGUMENTS = ["messages", "tools", "documents", "add_generation_prompt"]
+LIBRARY_ARGUMENTS += ["bos_token", "eos_token", "pad_token", "unk_token"]
 MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
 
 

@@ -14,17 +14,8 @@ from schema.sections import flat
 from training.run_folder import PACKAGES, RunFolder
 from training.writing import remove_unused
 
-ROOMS = (
-    "console",
-    "data",
-    "evaluation",
-    "machine",
-    "rewards",
-    "runs",
-    "schema",
-    "stages",
-    "training",
-)
+ROOMS = ["console", "data", "evaluation", "machine", "rewards"]
+ROOMS += ["runs", "schema", "stages", "training"]
 LINGER = 15  # seconds in which a process that has lost another waits for its launcher to end it
 FAILED = 3  # as a run that stopped rather than go wrong
 

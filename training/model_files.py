@@ -31,14 +31,8 @@ GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_model.safetensors"
-VOCABULARY = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-)
+VOCABULARY = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+VOCABULARY += ("spiece.model", "sentencepiece.bpe.model")
 TOKENIZER = (*VOCABULARY, "merges.txt", "added_tokens.json", "chat_template.jinja")
 # transformers reads either into the same arguments.
 TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")
