@@ -2,9 +2,11 @@
 evaluations, and two mends of the training loop. The loss itself is trl's."""
 
 import copy
+import re
 
 import torch
 from torch.distributed.fsdp import FSDPModule
+from torch.nn.functional import pad
 from transformers import TrainerCallback
 
 from schema.configs import WITHOUT_SIGNAL
@@ -12,8 +14,35 @@ from training.scoring import without_signal
 
 
 class LeanLoss:
-    """What GRPOTrainer does otherwise: its loss reads nothing that cannot change it. Put it before
-    trl's class among the bases."""
+    """What GRPOTrainer does otherwise: its passes through the model read nothing that cannot change
+    the loss. Put it before trl's class among the bases."""
+
+    def _get_per_token_logps_and_entropies(
+        self, model, input_ids, attention_mask, logits_to_keep, batch_size=None, **options
+    ) -> tuple:
+        """trl's, of each micro-batch without the columns that are padding in all its rows: trl pads
+        to the longest prompt and completion of all that were sampled together. What is left out is
+        0 in what it returns, of shape (rows, logits_to_keep)."""
+        begins_anywhere = counts_no_padding(self.accelerator.unwrap_model(model).config)
+        rows, width = input_ids.shape
+        first = width - logits_to_keep
+        passes = []
+        size = batch_size or rows
+        for ids, mask in zip(input_ids.split(size), attention_mask.split(size), strict=True):
+            columns = mask.any(0).nonzero()[:, 0].tolist()
+            begin = columns[0] if begins_anywhere else 0
+            end = max(columns[-1], first) + 1
+            ids, mask = ids[:, begin:end], mask[:, begin:end]
+            logps, entropies, auxiliary = super()._get_per_token_logps_and_entropies(
+                model, ids, mask, end - first, **options
+            )
+            if entropies is not None:
+                entropies = pad(entropies, (0, width - end))
+            passes.append((pad(logps, (0, width - end)), entropies, auxiliary))
+        if len(passes) == 1:
+            return passes[0]
+        # Only a loss has more than log-probabilities, and is one micro-batch.
+        return torch.cat([logps for logps, _, _ in passes]), None, None
 
     def _compute_loss(self, model, inputs: dict) -> torch.Tensor:
         if self.model.training:
@@ -35,6 +64,13 @@ class LeanLoss:
             or self.top_entropy_quantile < 1
         )
         return not reads_every_completion
+
+
+def counts_no_padding(config) -> bool:
+    """Whether a model computes the same wherever in a row a text begins: by rotations whose
+    frequencies do not depend on the row's length."""
+    rotations = getattr(config.get_text_config(), "rope_parameters", None)
+    return bool(rotations) and not re.search("dynamic|longrope", str(rotations))
 
 
 def with_advantage(inputs: dict) -> dict:

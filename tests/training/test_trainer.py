@@ -88,11 +88,22 @@ def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, row
     embedding.register_forward_hook(lambda module, given, _: seen.append(tuple(given[0].shape)))
     for kind in (GRPOTrainer, type(trainer)):
         trainer.model.zero_grad()
-        kind._compute_loss(trainer, trainer.model, inputs).backward()
+        trainer.__class__ = kind
+        trainer._compute_loss(trainer.model, inputs).backward()
         gradients.append(torch.cat([each.grad.flatten() for each in trainer.model.parameters()]))
-    assert seen == [(6, 17), (rows, 8 + (6 if rows == 2 else 7))]
+    assert seen == [(6, 17), (rows, 5 + (6 if rows == 2 else 7))]
     assert gradients[0].norm() > 0.01
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-6)
+    # the passes before the loss, of two rows each
+    text = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+    mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+    passes = []
+    for kind in (GRPOTrainer, type(trainer)):
+        method = kind._get_per_token_logps_and_entropies
+        logps, _, _ = method(trainer, trainer.model, text, mask, 9, batch_size=2)
+        passes.append(logps.detach() * inputs["completion_mask"])
+    torch.testing.assert_close(passes[1], passes[0], rtol=1e-5, atol=1e-5)
+    assert seen[2:] == [(2, 17)] * 3 + [(2, 5 + 4), (2, 4 + 7), (2, 5 + 3)]
     # nothing to compare with earlier ones
     alone = {key: value for key, value in inputs.items() if not key.endswith("_per_token_logps")}
     assert without_padding(alone)["prompt_ids"].shape == (6, 5)
