@@ -1,5 +1,5 @@
-"""What share of what the three passes of a GRPO update read (old policy, reference, loss) is padding,
-in trl and here? By the lengths of the data's own prompts and solutions.
+"""What share of what the passes of a GRPO update read (old policy, reference, loss) is padding, in
+trl and here? By the lengths of the data's own prompts and solutions.
 
     MATH_DATA_DIR=folder python -m tests.bench.padding recipes/qwen-math-lora.yaml [section.key=…]
 
