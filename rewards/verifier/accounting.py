@@ -114,8 +114,7 @@ def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:
     if not question.counts_by_scale_of(words_of(answer)) and not is_known_unit(typed.unit):
         return typed.unit
     if question.is_foreign and is_known_unit(typed.unit):
-        base = re.split(r"[ ^]", typed.unit)[0]
-        return typed.unit if question.names_another_unit(base) else None
+        return None
     divisor = typed.unit.partition("/")[2].split("^")[0].strip()
     if divisor and "/" not in gold and not question.asks_for_rate(divisor):
         return f"per {divisor}"

@@ -162,31 +162,12 @@ def _is_list(text: str, before: tuple[int, int, str], box: tuple[int, int, str])
 
 
 def _is_same_answer(first: str, second: str) -> bool:
-    """Whether two boxes hold one answer in two forms: 11+x and x+11, 28 and 28_9, 20:34 and 8:34
-    p.m."""
-    number_base = re.compile(r"(?<=\d)_\{?(\w+)\}?")
-    bases = {tuple(number_base.findall(text)) for text in (first, second)} - {()}
-    content = _content(number_base.sub("", first))
-    return len(bases) < 2 and bool(content) and content == _content(number_base.sub("", second))
-
-
-def _content(text: str) -> list[str]:
-    """A box's time of day, its digits, or its letters and digits in alphabetical order. None where
-    it holds something else."""
-    bare = re.sub(r"\\[a-z]+|[{}\s\\!]", "", text)
-    if bare.isdigit():
-        return [bare]
-    if "," in bare or not re.search("[a-z:]", bare):
-        return []
-    time = re.fullmatch(r"(\d+):(\d\d)(?:([ap])\.?m\.?)?", bare)
-    if time is None:
-        return sorted(re.findall(r"-?\w", bare))
-    hour = int(time[1])
-    if time[3]:
-        hour %= 12
-    if time[3] == "p":
-        hour += 12
-    return [str(hour), time[2]]
+    """Whether two boxes hold one answer in two forms: 11+x and x+11, 28 and 28_9."""
+    terms = []
+    for text in (first, second):
+        bare = re.sub(r"\\[a-z]+|_\{?\w+\}?|[{}\s\\!]", "", text)
+        terms.append(sorted(re.findall(r"-?(?:\d+|[a-z])|[^+\w]", bare)))
+    return terms[0] == terms[1] and "," not in first
 
 
 def worked_solution(text: str) -> str | None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from .notation import plain
 from .numerals import SCALES, is_number_word
 from .phrases import UNIT
-from .tables import word_lists
-from .units import ASKED_BY, KINDS, NAMES, is_known_unit
+from .tables import rows, word_lists
+from .units import KINDS, NAMES, is_known_unit, kind_of, parts_of
 from .units import unit as unit_name
 
 _WORDS = word_lists("words.tsv")
@@ -23,7 +24,7 @@ _ENGLISH = re.compile(
 )
 # "how many more red apples does": the words between "how many" and a verb
 _COUNTED = re.compile(
-    r"\b(?:how many|how much|number of|amount of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)"
+    r"\b(?:how many|how much|number\s+of|amount of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)"
 )
 _NOT_COUNTED = NEVER | JOINING | ANNOUNCING
 _VERBS = _WORDS["verbs"]  # they end what "how many" counts
@@ -41,8 +42,20 @@ _ASKS_FOR_CONTENT = re.compile(
 )
 _ASKS_FOR_SHARE = re.compile(
     r"(?i)\b(?:what|which)(?: is the| was the)? (?:percent|percentage|fraction|share|proportion|"
-    r"ratio|probability)\b"
+    r"ratio|probability)\b|\b(?:compute|find|evaluate|is|of)\W{1,4}(?:sin|cos|tan|cot|sec|csc)(?![a-z])"
 )
+# a time of day or a date, which no duration answers
+_ASKS_FOR_A_MOMENT = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:[a-z]+ )?(?:time|year|date)\b(?! (?:did|does|do) )|\btime can\b"
+)
+ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
+_SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
+# A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
+_UNIT_OF_QUESTION = re.compile(
+    rf"(?<![A-Za-z\\])[A-Za-z]+(?![A-Za-z])(?![ -]old)|[{_SIGNS.replace('$', '')}]"
+    r"|\$ ?\d[\d,.]*(?![\d$])(?!\\?\$| ?[-=+*^<>\\{}(])|(?<=\d)[\"”″]"
+)
+_NUMBER_BEFORE = re.compile(r"(?:\d|\b([a-z]+))(?:[\s,~}$-]|\\[,;]|\\text\{)*$")
 _SENTENCE = re.compile(r"(?<=[.!?。？])\s+")
 
 
@@ -66,7 +79,22 @@ def _counted_words(phrase: str) -> list[str]:
 def _kinds_in(phrase: str) -> set[str]:
     """Return the dimensions of the units that a phrase names."""
     names = [unit_name(f" {word}") or "" for word in words_of(phrase)]
-    return {KINDS[name] for name in names if name in KINDS}
+    return {kind_of(name) for name in names if name in KINDS}
+
+
+def _is_requested(text: str, name: str, divisor: str | None) -> bool | None:
+    """Whether a text asks for a unit ("in feet", "how many dollars per day"), or for another one of
+    its kind; None where it asks for none."""
+    text = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(text).lower())
+    wanted = [unit_name(phrase) or "" for phrase in UNIT.regex.findall(text)]
+    rates = {parts_of(unit)[2] for unit in wanted if unit.split(" ")[0] == name}
+    kind = kind_of(name.split("^")[0])
+    if rates:
+        # "How many dollars per day" may be answered by dollars, but a speed not by a length.
+        is_speed = kind == "length" and not {divisor, *rates}.isdisjoint(["h", "min", "s"])
+        return divisor in rates or (not is_speed and None in {divisor, *rates})
+    kinds = [kind_of(parts_of(unit)[0]) for unit in wanted]
+    return False if kind and kind in kinds else None
 
 
 def words_of(text: str) -> list[str]:
@@ -122,34 +150,78 @@ class Question:
             return False
         return stem(word) in self._asking_stems and not is_known_unit(unit_name(f" {word}") or "")
 
-    def names_another_unit(self, name: str) -> bool:
-        """Whether the text has units of the dimension of `name`, and this one is not among them."""
-        text = self.text.lower()
-        named = {
-            unit
-            for word, unit in NAMES.items()
-            if word.lower() in text and (len(word) > 1 or not word.isascii())
-        }
-        return name not in named and any(KINDS[unit] == KINDS.get(name) for unit in named)
-
     def wants_no(self, name: str) -> bool:
-        """Whether the sentence that asks wants no number of the unit `name`: "How many oysters?"
-        wants none of hours, "How old?" none of months, "What is the area?" none of metres."""
-        base, _, divisor = name.partition(" / ")
-        base, _, power = base.partition("^")
-        kind = KINDS.get(base)
-        asking = self._asking.lower()
+        """Whether the question wants no number of the unit `name`, where the gold has none: "How
+        many oysters?" wants none of hours, "How old?" none of months, "in feet" none of inches."""
+        base, power, divisor = parts_of(name)
+        kind = kind_of(base)
+        if kind is None and base != "unit":
+            return False
         kinds = self._kinds_asked_for
         if kind is not None and kinds is not None and kind not in kinds:
             return True
-        if kind == "time" and not self.is_foreign:
-            if _ASKS_FOR_AGE.search(asking):
-                return base != "year" and not _PART_OF_A_YEAR.search(asking)
-            return kinds is None and not ASKED_BY["time"].search(asking)
-        content = _ASKS_FOR_CONTENT.search(asking)
-        if content is None or divisor or (base != "unit" and kind != "length"):
+        for text in (self._asking + self.text.partition(self._asking)[2], self.text):
+            is_requested = _is_requested(text, name.split(" ")[0], divisor)
+            if is_requested is not None:
+                return not is_requested
+        counted = {unit_name(f" {word}") for words in self._counted for word in words[:4]}
+        if base not in counted and kind in set(map(kind_of, counted & KINDS.keys())):
+            return True  # "How many leap years"
+        if kind == "time" and not self.is_foreign and not self._asks_for_time(base):
+            return True
+        content = _ASKS_FOR_CONTENT.search(self._asking.lower())
+        if content and not divisor and KINDS.get(base, "length") == "length":
+            return power != ("2" if content[1] == "area" else "3")
+        return kind in ASKED_BY and not self._measures_with(base, kind)
+
+    def _asks_for_time(self, base: str) -> bool:
+        """Whether the sentence that asks wants a duration, and of this unit if it wants an age."""
+        asking = self._asking.lower()
+        if _ASKS_FOR_AGE.search(asking):
+            return base == "year" or _PART_OF_A_YEAR.search(asking) is not None
+        if _ASKS_FOR_A_MOMENT.search(asking):
             return False
-        return power != ("2" if content[1] == "area" else "3")
+        return self._kinds_asked_for is not None or ASKED_BY["time"].search(asking) is not None
+
+    def _measures_with(self, base: str, kind: str) -> bool:
+        """Whether the question measures with this unit of its kind alone; or with none, and asks
+        for the kind. Where cents stand beside dollars, money is dollars."""
+        mentioned, measured = self._units
+        named = measured if kind == "time" else mentioned
+        rivals = {unit for unit in named if kind_of(unit) == kind} - {base}
+        if base == "$":
+            rivals.discard("¢")
+        if base in mentioned:
+            return self.is_foreign or measured.isdisjoint(rivals)
+        if rivals or base == "¢":
+            return False
+        return (
+            not _ENGLISH.search(self.text) or ASKED_BY[kind].search(self.text.lower()) is not None
+        )
+
+    @cached_property
+    def _units(self) -> tuple[set[str], set[str]]:
+        """The units whose names the question has, and those behind one of its numbers."""
+        if self.is_foreign:
+            text = self.text.lower()
+            words = [word for word in NAMES if len(word) > 1 or not word.isascii()]
+            named = {NAMES[word] for word in words if word.lower() in text}
+            return named, named
+        mentioned = set()
+        measured = set()
+        for match in _UNIT_OF_QUESTION.finditer(self.text):
+            word = match[0].rstrip("0123456789., ")
+            word = "inch" if word in '"”″' else word
+            name = NAMES.get(word) or NAMES.get(word.lower())
+            if name not in KINDS:
+                continue
+            before = _NUMBER_BEFORE.search(self.text[max(0, match.start() - 20) : match.start()])
+            is_behind_number = before is not None and (not before[1] or is_number_word(before[1]))
+            if is_behind_number or not word.isalpha():
+                measured.add(name)
+            if len(word) > 2 and word not in ANNOUNCING:
+                mentioned.add(name)
+        return mentioned | measured, measured
 
     @cached_property
     def _kinds_asked_for(self) -> set[str] | None:

@@ -2,11 +2,9 @@
 
 import re
 from fractions import Fraction
-from functools import lru_cache
 
-from .notation import plain, without_text
+from .notation import without_text
 from .numerals import is_number_word
-from .phrases import UNIT
 from .tables import rows, word_lists
 
 NAMES: dict[str, str] = {}  # by each other name of a unit, and by itself
@@ -19,7 +17,6 @@ for _kind, _words in rows("units.tsv"):
         if len(_word) > 1:
             NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
 del _kind, _words, _name, _word
-ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 RATES = dict(rows("rates.tsv"))
 # Words behind a number that change or doubt it, by their effect: they are no unit.
 CHANGES = dict(rows("changes.tsv"))
@@ -27,14 +24,6 @@ _CHANGES = frozenset(" ".join(CHANGES.values()).split())
 _TOKEN = re.compile(
     r"\s*(?:((?:[^\W\d_]|['$£€¥₹¢₩₽₪₱₫₦₺])+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )
-_SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
-# A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
-_UNIT_OF_QUESTION = re.compile(
-    rf"(?<![A-Za-z\\])[A-Za-z]+(?![A-Za-z])(?![ -]old)|[{_SIGNS.replace('$', '')}]"
-    r"|\$ ?\d[\d,.]*(?![\d$])(?!\\?\$| ?[-=+*^<>\\{}(])|(?<=\d)[\"”″]"
-)
-_IN_ENGLISH = re.compile(r"\b(?:the|how|what|which|find|compute|each|of)\b")
-_NUMBER_BEFORE = re.compile(r"(?:\d|\b([a-z]+))(?:[\s,~}$-]|\\[,;]|\\text\{)*$")
 NO_DOUBT = word_lists("words.tsv")["no doubt"]  # though they end in -ly
 # units that are numbers too: no coins, no points
 AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}
@@ -154,65 +143,17 @@ def is_known_unit(name: str) -> bool:
     return name.split("^")[0].split(" ")[0] in KINDS
 
 
-def is_another_unit(name: str, question: str) -> bool:
-    """Whether `name` is no unit of the question: it asks for another one or measures with another
-    one of its dimension, or, in English, asks for nothing that has this dimension."""
-    unit_name, divisor = _base_and_divisor(name)
-    kind = _kind(unit_name)
-    if kind is None:
-        return False
-    text = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
-    wanted_units = [_base_and_divisor(unit(phrase) or "") for phrase in UNIT.regex.findall(text)]
-    divisors = [wanted for base, wanted in wanted_units if base == unit_name]
-    if divisors:
-        # "How many dollars per day" may be answered by dollars, but a speed not by a length.
-        rates = {divisor, *divisors}
-        is_speed = kind == "length" and not rates.isdisjoint(["h", "min", "s"])
-        return divisor not in divisors and (is_speed or None not in rates)
-    if any(_kind(base) == kind for base, _ in wanted_units):
-        return True
-    base = unit_name.split("^")[0]
-    mentioned, measured = _units_of(question)
-    if kind not in ASKED_BY or base in mentioned:
-        return False
-    # "each day" and "the second" measure nothing, and many cents are dollars.
-    named = measured if kind == "time" else mentioned
-    if any(_kind(unit_name) == kind for unit_name in named if (base, unit_name) != ("$", "¢")):
-        return True
-    text = question.lower()
-    return _IN_ENGLISH.search(text) is not None and ASKED_BY[kind].search(text) is None
+def parts_of(name: str) -> tuple[str, str, str | None]:
+    """The first unit of `name`, its power, and the known unit that divides it: ("m", "", "s") of "m
+    / s^2"."""
+    first, *behind = name.split(" ")
+    base, _, power = first.partition("^")
+    divisor = next((part for part in behind if part != "/"), "")
+    return base, power, divisor.split("^")[0] if is_known_unit(divisor) else None
 
 
-@lru_cache(maxsize=4096)
-def _units_of(question: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The units whose names a question has, and those behind one of its numbers."""
-    mentioned = set()
-    measured = set()
-    for match in _UNIT_OF_QUESTION.finditer(question):
-        word = match[0].rstrip("0123456789., ")
-        word = "inch" if word in '"”″' else word
-        name = NAMES.get(word) or NAMES.get(word.lower())
-        if name not in KINDS:
-            continue
-        before = _NUMBER_BEFORE.search(question[max(0, match.start() - 20) : match.start()])
-        is_behind_number = before is not None and (not before[1] or is_number_word(before[1]))
-        if is_behind_number or not word.isalpha():
-            measured.add(name)
-        if len(word) > 2:
-            mentioned.add(name)
-    return frozenset(mentioned | measured), frozenset(measured)
-
-
-def _kind(name: str) -> str | None:
+def kind_of(base: str) -> str | None:
     """The dimension of a unit. An area counts as a length, for which another unit may have been
     asked as well."""
-    kind = KINDS.get(name.split("^")[0])
+    kind = KINDS.get(base)
     return "length" if kind == "area" else kind
-
-
-def _base_and_divisor(name: str) -> tuple[str, str | None]:
-    """The first unit of `name`, and the unit that divides it without its power: ("m", "s") of "m /
-    s^2"."""
-    base, *behind = name.split(" ")
-    divisor = next((part for part in behind if part != "/"), "")
-    return base, divisor.split("^")[0] if is_known_unit(divisor) else None
