@@ -112,6 +112,8 @@ def no_such_folder(name: str) -> str | None:
         return None
     if path.exists():
         return f"{name} is a file; a model is a folder or a Hub id"
+    if path.parts[:1] == ("outputs",):
+        return f"there is no folder {name} yet: first finish the run that writes it"
     is_hub_id = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) and not name.startswith(".")
     if not is_hub_id or ("/" in name and Path(path.parts[0]).exists()):
         return f"there is no folder {name}, and it is no Hub id such as Qwen/Qwen2.5-Math-1.5B"

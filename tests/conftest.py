@@ -23,6 +23,8 @@ from training.tiny_models import built_model  # noqa: E402
 
 os.environ["TRUST_FILES"] = OWN_REWARDS
 place.trust_list_in(CHECKOUT)
+# Where the model of recipes/tiny-second-round.yaml would be, so that the recipe can be read.
+(CHECKOUT / "outputs/tiny-arithmetic/grpo").mkdir(parents=True, exist_ok=True)
 
 
 def pytest_xdist_setupnodes():

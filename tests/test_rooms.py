@@ -21,6 +21,9 @@ LONGEST = 500  # lines of a file
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
 BUDGET = {"rewards/verifier/": 5_600, "tests/": 21_900, "everything else": 20_900}
+# The words, by white space, of the pages in docs/, and of one that is longer than the others.
+WORDS = {"docs/": 16_500, "docs/learn.md": 3_500}
+PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
     re.findall(
@@ -225,6 +228,14 @@ def test_what_runs_on_a_gpu_alone_takes_no_name_that_is_gone():
             if not hasattr(importlib.import_module(module), name):
                 gone.append(f"{file}:{line} {module}.{name}")
     assert gone == []
+
+
+def test_the_docs_keep_within_their_budget():
+    pages = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")]
+    assert 1 < len(pages) + 1 <= PAGES
+    for part, words in WORDS.items():
+        texts = [(ROOT / page).read_text("utf-8") for page in pages if page.startswith(part)]
+        assert 0 < sum(len(text.split()) for text in texts) <= words, part
 
 
 def test_tests_mirror_the_rooms():

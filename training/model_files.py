@@ -281,7 +281,7 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
 def _instead(folder: Path) -> str:
     """The end of the message on a folder that holds no model: the advice on what to name."""
     if (folder / ADAPTER_CONFIG).exists():
-        return ", but an adapter: name its base model"
+        return ", but an adapter: name its base model, or the folder that `make merge` writes"
     models = sorted(file.parent.name for file in folder.glob(f"*/{CONFIG}"))[:5]
     if models:
         return f"; in it are {', '.join(models)}"

@@ -1,6 +1,8 @@
 """docs/learn.md: its numbers by the lab, its defaults and its loss by trl; and its program
 learns."""
 
+import json
+import math
 import re
 
 import numpy as np
@@ -17,9 +19,12 @@ from training.problem_sets import load_train
 from training.trainer import grpo_trainer
 
 PAGE = (ROOT / "docs/learn.md").read_text(encoding="utf-8")
-FROM_THE_BEGINNING, TEN_LINES, PYTORCH, _, CHOOSING, _, MISUNDERSTOOD = re.split(
-    r"^## .*\?\n", PAGE, flags=re.M
-)[1:]
+SECTIONS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+FROM_THE_BEGINNING = SECTIONS["What is it if I have heard of none of this?"]
+TEN_LINES = SECTIONS["What is it in ten lines?"]
+PYTORCH = SECTIONS["What is it in PyTorch?"]
+CHOOSING = SECTIONS["How do I choose G, β, ε and temperature?"]
+MISUNDERSTOOD = SECTIONS["What is often misunderstood?"]
 LOOP, EXAMPLE = re.findall(r"^```python\n(.*?)^```$", PYTORCH, re.M | re.S)
 
 
@@ -84,6 +89,90 @@ def test_the_example_is_right_to_its_last_number():
     assert tables(FROM_THE_BEGINNING) == [rows[::2], rows[1::2]]
     for equal in (1.0, 0.0):
         assert not bandit.advantages("grpo", np.full(4, equal))[1].any()
+
+
+def says(title: str, *sentences: str):
+    """Asserts that a section has them, however its lines are broken."""
+    for sentence in sentences:
+        assert sentence in " ".join(SECTIONS[title].split()), sentence
+
+
+def test_ppos_advantages_are_what_the_page_says():
+    """By the recursion of the page: with γ = λ = 1 they are the reward - V; with a critic that
+    knows nothing, 0.95 to the power of the distance is left of the reward."""
+
+    def advantages(values: np.ndarray, reward: float, decay: float) -> np.ndarray:
+        estimates, later = np.zeros_like(values), 0.0
+        for i in reversed(range(len(values))):
+            following, earned = (0.0, reward) if i == len(values) - 1 else (values[i + 1], 0.0)
+            later = earned + following - values[i] + decay * later
+            estimates[i] = later
+        return estimates
+
+    values = np.random.default_rng(0).random(6)
+    np.testing.assert_allclose(advantages(values, 1.0, 1.0), 1 - values)
+    first = {tokens: advantages(np.zeros(tokens), 1.0, 0.95)[0] for tokens in (100, 1000)}
+    says(
+        "How does PPO do it, step by step?",
+        f"0.95⁹⁹ = {first[100]:.1%} reaches the first of 100 tokens",
+        "10⁻²² the first of 1,000",
+    )
+    assert round(math.log10(first[1000])) == -22
+
+
+def test_the_baseline_and_the_group_do_to_the_gradient_what_the_page_says():
+    """On the 3's logit of the example before its first step, over all that may be drawn."""
+    right = np.arange(10) == 3
+    variances = []
+    for low, high in ((0, 1), (10, 11)):
+        rewards = np.where(right, high, low)
+        for baseline in (0, rewards.mean()):
+            gradients = (rewards - baseline) * (right - 0.1)
+            assert gradients.mean() == pytest.approx(0.09)
+            variances.append(gradients.var())
+    says(
+        "Why subtract a baseline?",
+        "it is 0.09 on the 3's logit",
+        "is {:.3f} without a baseline and {:.3f} with the mean reward".format(*variances),
+        "it is {:.1f} without, {:.3f} with".format(*variances[2:]),
+    )
+    groups = np.stack(np.meshgrid(*[right] * 4), -1).reshape(-1, 4)
+    centred = groups - groups.mean(1, keepdims=True)
+    assert (centred * (groups - 0.1)).mean() == pytest.approx(3 / 4 * 0.09)
+    shares = np.array([0.5, 0.1, 0.01])
+    weights = 1 / np.sqrt(shares * (1 - shares))
+    slopes = np.arcsin(np.sqrt(shares + 1e-7)) - np.arcsin(np.sqrt(shares - 1e-7))
+    np.testing.assert_allclose(slopes / 1e-7, weights, rtol=1e-4)
+    mean_of_mixed = (0.1 - 0.1**8) / (1 - 0.1**8 - 0.9**8)
+    says(
+        "What does the group do to the gradient?",
+        "counts {:.0f} times at 50%, {:.1f} times at 10% and {:.0f} times at 1%".format(*weights),
+        f"with p = 10% and G = 8 their mean is {mean_of_mixed:.1%}",
+    )
+    logits = np.zeros(10)
+    logits[[3, 5, 1, 8]] = 0.3, -0.1, -0.1, -0.1
+    now = np.exp(bandit.log_policy(logits, 1.0))
+    plain = np.log(now / 0.1)
+    k3 = 0.1 / now - 1 + plain
+    mean, deviations = now @ plain, [np.sqrt(now @ (k - now @ k) ** 2) for k in (plain, k3)]
+    assert now @ k3 == pytest.approx(mean) and k3.min() >= 0 > plain.min()
+    says(
+        "What is it in ten lines?",
+        f"mean {mean:.4f}, −log x a deviation of {deviations[0]:.3f}, k3 of {deviations[1]:.3f}",
+    )
+
+
+def test_the_memory_is_the_labs():
+    by_model = json.loads((ROOT / "viewer/page/memory.json").read_text(encoding="utf-8"))
+    full = by_model["7B"]["full"]
+    totals = [f"{sum(full[name].values()):.0f} GiB" for name in ("PPO", "GRPO", "DPO")]
+    critic = sum(full["PPO"].values()) - sum(full["GRPO"].values())
+    says(
+        "PPO, DPO or GRPO?",
+        f"| {' | '.join(totals)} |",
+        f"the critic alone takes {critic:.0f} GiB, 16 bytes for each of 7.6 billion weights",
+    )
+    assert critic * 2**30 / 7.6e9 == pytest.approx(16, rel=0.01)
 
 
 def program(*, as_trl_by_default: bool = False) -> dict:
@@ -155,6 +244,7 @@ def test_the_advice_on_settings_is_what_the_lab_measures():
         mean = rewards(num_generations=group, max_steps=max(20, later)).mean(0)
         shares = [f"{100 * (1 - p**group - (1 - p) ** group):.0f}%" for p in (0.1, 0.01)]
         assert row[1:] == [written(mean[20], 2), written(mean[later], 2), *shares]
+    eight, all_64 = (1 - 0.01**size - 0.99**size for size in (8, 64))
     ends = [rewards(beta=beta, max_steps=100)[:, -1].mean() for beta in (0, 0.04, 0.5)]
     shares = []
     for often in (1, 2, 4, 8):
@@ -163,13 +253,14 @@ def test_the_advice_on_settings_is_what_the_lab_measures():
             clipped += [update["is_clipped"] for step in run["steps"] for update in step["updates"]]
         shares.append(np.mean(clipped))
     cool, hot = (rewards(temperature=value, max_steps=100) for value in (0.2, 2.0))
-    for sentence in (
+    says(
+        "How do I choose G, β, ε and temperature?",
+        f"eight groups of 8 hold {8 * eight:.2f} that teach, one of 64 {all_64:.2f}",
         "The reward ends at {:.2f} with 0, {:.2f} with 0.04, {:.2f} with 0.5.".format(*ends),
         "it clips {:.0%}, {:.0%}, {:.0%} and {:.0%} of the terms in 50 steps".format(*shares),
         f"at 0.2, {(cool[:, -1] < 0.75).sum()} of 20 seeds stay trapped on the lower peak",
         f"20 steps reach only {hot[:, 20].mean():.2f}",
-    ):
-        assert sentence in " ".join(CHOOSING.split())
+    )
     assert hot[:, -1].min() > 0.9
 
 

@@ -1,0 +1,67 @@
+"""A second round, `recipes/tiny-second-round.yaml`: its reference is the policy of the first; and a
+reward model of trl's, trained on the first round's completions by the program of the docs."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from schema.recipe import load_recipe
+from tests.support import CHAIN, LORA, ROOT, read_lines, run_stage
+from training.model import load_model, load_tokenizer
+from training.saving import log_probabilities
+
+FIRST, SECOND = (f"recipes/tiny-{name}.yaml" for name in ("arithmetic", "second-round"))
+# The settings of the short run, without those of a warm start.
+SHORT = [option for option in CHAIN if not option.startswith("sft.")]
+SHORT += ["grpo.max_steps=2", "grpo.learning_rate=1e-3"]
+PAGE = (ROOT / "docs/rewards.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory) -> Path:
+    """The merged policy of a first round that trained an adapter."""
+    folder = tmp_path_factory.mktemp("adapted")
+    words = [FIRST, f"output_dir={folder}", "sft=null", LORA, *SHORT]
+    words.append("rewards.tests.varied_reward.varied={weight: 1.0}")
+    run_stage("grpo", *words)
+    run_stage("merge", *words)
+    return folder / "merged"
+
+
+@pytest.mark.train
+@pytest.mark.parametrize("kind", ["full", "adapter"])
+def test_the_last_policy_is_the_new_reference(kind, chain, tmp_path, request):
+    if kind == "full":
+        first, options = chain / "grpo", []
+    else:
+        first, options = request.getfixturevalue("adapted"), [LORA]
+        options.append("rewards.tests.varied_reward.varied={weight: 1.0}")
+    overrides = [f"model.name_or_path={first}", f"output_dir={tmp_path}", *options, *SHORT]
+    said = run_stage("grpo", SECOND, *overrides).stdout
+    assert "warm start" not in said
+    lines = [line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "kl" in line]
+    assert lines[0]["kl"] == pytest.approx(0, abs=1e-6) and lines[1]["kl"] > 1e-6
+    recipe = load_recipe(SECOND, overrides, check=())
+    tokenizer = load_tokenizer(recipe)
+    ids = [[5, 6, 7, 8, 9, 10]]
+    before = log_probabilities(load_model(recipe, tokenizer), ids)
+    after = log_probabilities(load_model(recipe, tokenizer, tmp_path / "grpo"), ids)
+    assert not torch.equal(before, after)
+
+
+@pytest.mark.train
+def test_a_reward_model_learns_from_the_completions_of_a_run(chain, tmp_path, monkeypatch):
+    """The program of docs/rewards.md, with this run's folder in place of its own; and GRPO takes
+    what it writes."""
+    [program] = re.findall(r"^```python\n(import pandas.*?)^```$", PAGE, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(chain, tmp_path / "outputs/tiny-arithmetic")
+    exec(program, {})
+    learned = tmp_path / "outputs/reward-model"
+    options = [f"rewards.learned={{model: {learned}, weight: 0.5}}", f"output_dir={tmp_path}/next"]
+    run_stage("grpo", SECOND, f"model.name_or_path={chain / 'grpo'}", *options, *SHORT)
+    scored = read_lines(tmp_path / "next/grpo/metrics.jsonl")[0]
+    assert scored["rewards/learned/std"] > 0
