@@ -17,7 +17,6 @@ from string import Template
 
 import pytest
 
-from data import prompt
 from schema import configs
 from schema.sections import OWN_SECTIONS
 from schema.text import value_of
@@ -33,11 +32,9 @@ from tests.support import (
     read_lines,
     read_recipe,
     run_program,
-    write_lines,
 )
-from tests.tables import cases, yaml_text
+from tests.tables import cases
 from tests.waits import capture, run_command
-from training.tiny_models import built_model
 
 README, EVALUATION, MIGRATE, OF_DATA, OF_RUNS = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
@@ -442,37 +439,3 @@ def test_accelerate_launches_a_stage(trained):
     words = [*shlex.split(command)[1:], *SHORT, "output_dir=outputs/two"]
     done = capture([ACCELERATE, *words], cwd=trained, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert "grpo: done, in outputs/two/grpo" in done.stdout, done.stderr[-6000:]
-
-
-SUMS = yaml_text(__file__, "sums")
-
-
-@pytest.mark.slow
-def test_lm_eval_asks_a_model_as_we_do(tmp_path):
-    """On sums in a file, since its own tasks are downloaded."""
-    from transformers import AutoTokenizer
-
-    [command] = [block for block in blocks(EVALUATION) if "lm-eval run" in block]
-    environment = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache")}
-    folder = built_model("tiny-qwen3", 42)
-    installed = re.search(r"\S*uvx (?:--(?:from|with) \S+ )+lm-eval", command)[0]
-    help_shown = capture(f"{installed} --help", shell=True, env=environment)
-    if help_shown.returncode:
-        pytest.skip(f"no environment for lm-eval here: {help_shown.stderr.strip()[-200:]}")
-    sums = [{"problem": f"What is {n} + 7?", "answer": str(n + 7)} for n in range(20)]
-    write_lines(tmp_path / "sums.jsonl", sums)
-    (tmp_path / "sums.yaml").write_text(SUMS.format(file=tmp_path / "sums.jsonl"))
-    ours = {r"for model in [^;]+;": f"for model in {folder};"}
-    ours[r"--tasks \S+"] = f"--tasks sums --include_path {tmp_path} --log_samples"
-    ours[r"--output_path \S+"] = f"--output_path {tmp_path}/out"
-    for pattern, text in ours.items():
-        command, times = re.subn(pattern, text, command)
-        assert times == 1, pattern
-    done = capture(command, shell=True, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    [file] = (tmp_path / "out").glob("*/samples_sums_*.jsonl")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    conversations = [prompt.messages(row["problem"], None) for row in sums]
-    ids = [prompt.prompt_ids(tokenizer, conversation) for conversation in conversations]
-    prompts = {sample["arguments"]["gen_args_0"]["arg_0"] for sample in read_lines(file)}
-    assert prompts == set(tokenizer.batch_decode(ids))
