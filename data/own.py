@@ -438,7 +438,13 @@ def _csv(file: Path) -> list[dict]:
                 raise DataError(
                     f"{file} line {lines.line_num} has more cells than the first line names columns"
                 )
-            rows.append({key: value or None for key, value in row.items()})
+            for key, value in row.items():
+                # Where commas part no cells they are a decimal's, if none of thousands.
+                if delimiter == ";" and re.fullmatch(r"-?\d+,(\d|\d\d|\d{4,})", value or ""):
+                    row[key] = value.replace(",", ".")
+                elif not value:
+                    row[key] = None
+            rows.append(row)
     except csv.Error as error:
         raise DataError(f"{file} line {lines.line_num} cannot be read: {error}") from error
     return rows

@@ -197,19 +197,17 @@ class _Selection:
         if reason:
             self.dropped[reason].append(number)
             return False
-        unearnable = None if row.get("check") else _why_unearnable(row, original)
-        if unearnable:
-            raise DataError(
-                f"{self.name} row {number}: no answer can earn {str(row['solution'])!r:.60}:"
-                f" {unearnable}"
-            )
-        if row.get("check") is not None:
-            try:
-                read_check(row["check"])
-            except ValueError as error:
-                raise DataError(
-                    f"{self.name} row {number} has a `check` that cannot be used: {error}"
-                ) from None
+        place = f"{self.name} row {number}"
+        if row.get("check") is None:
+            reason = _why_unearnable(row, original)
+            if reason:
+                gold = f"{str(row['solution'])!r:.60}"
+                raise DataError(f"{place}: no answer can earn {gold}: {reason}")
+            return True
+        try:
+            read_check(row["check"])
+        except ValueError as error:
+            raise DataError(f"{place} has a `check` that cannot be used: {error}") from None
         return True
 
     def report(self) -> str:
@@ -238,7 +236,10 @@ class _Selection:
 
 def _clean(row: dict) -> dict:
     """The row with text where the house expects text."""
-    return {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning")}
+    gold = row["solution"]
+    if isinstance(gold, float) and abs(gold) < 1e15:  # 0.1 + 0.2 is 0.30000000000000004
+        gold = float(f"{gold:.15g}")
+    return {**row, "solution": str(gold), "reasoning": row.get("reasoning")}
 
 
 def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:
@@ -341,6 +342,8 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
     for text in (problem, str(gold), row.get("reasoning") or ""):
         if not isinstance(text, str) or len(text) > LONGEST or not _is_text(text):
             return f"with more than {LONGEST:,} characters, or with invalid ones"
+    if re.search(rf"(?i)(answer|solution)( is|:) *{re.escape(str(gold))}[\s.]*\Z", problem):
+        return "with the answer in the problem"
     earlier = golds.get(fingerprint(row))
     if earlier is None:
         return None
@@ -351,10 +354,8 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
 
 # Columns of the options of a question that does not have them in its own text.
 OPTIONS = ("choices", "options", "answer_option_list")
-UNSEEN = (
-    ", which no model sees: write what it holds into the problem, in a function of your own"
-    " (docs/your-data.md)"
-)
+UNSEEN = ", which no model sees: write that into the problem, in a function of your own"
+UNSEEN += " (docs/your-data.md)"
 
 
 def _why_unearnable(row: dict, original: dict) -> str | None:
@@ -494,6 +495,6 @@ def changes(before: dict, now: dict) -> tuple[str, set[str]]:
 
 
 def _is_text(text: str) -> bool:
-    """Whether it has no lone surrogate, half of a character, which JSON can hold and UTF-8
-    cannot."""
-    return not re.search("[\ud800-\udfff]", text)
+    """Whether it has no lone surrogate, half of a character, which JSON can hold and UTF-8 cannot;
+    and none of the control characters that a `\\frac` or `\\times` with one backslash leaves."""
+    return not re.search("[\ud800-\udfff\0-\x08\x0b\x0c\x0e-\x1f]|\t(imes|ext\\{|heta|frac)", text)

@@ -40,6 +40,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\$\{\w+\}|\{[a-z]+_?answer\}|<\w+>|\[(?:final )?answer\]", re.I)
+_SPREADSHEETS_DATE = re.compile(r"\d{1,2}-[A-Z][a-z]{2}|[A-Z][a-z]{2}-\d{2}|.* 00:00:00")
+_MARKUP = re.compile(r'.*&(?:#\d+|[a-z]+\d*);.*|\[?\{\s*"\w+"\s*:.*', re.DOTALL)
 _SENTENCE_ENDS = re.compile(r"[a-z0-9)$][.!?]\s+[A-Z]|\n")
 _OPTIONS = re.compile(r"^[ \t]*\(?([A-E])[.):][ \t]+(\S+)", re.MULTILINE)
 _MOST_WORDS = 30  # of an answer that nobody could spell like the gold
@@ -126,6 +128,10 @@ def why_unearnable(gold: object, question: str | None = None) -> str | None:
         return "it is no answer but a placeholder"
     if _TEMPLATE.fullmatch(answer):
         return "it is a template that was not filled in"
+    if _SPREADSHEETS_DATE.fullmatch(answer):
+        return "it is a date, which a spreadsheet makes of a fraction"
+    if _MARKUP.fullmatch(answer):
+        return "it is HTML or JSON, which no model writes as its answer"
     if _SEVERAL.fullmatch(answer):
         return "it lists several answers"
     words = re.findall(r"(?<![\\a-zA-Z])[^\W\d_]{2,}", re.sub(r"\\text\{[^{}]*\}", "", answer))

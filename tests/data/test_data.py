@@ -302,9 +302,24 @@ def test_a_gold_that_no_answer_could_earn_stops_with_its_row(tmp_path):
         file.write_text("\n".join(map(json.dumps, rows)))
         with pytest.raises(DataError, match=f"column `{column}`"):
             load(str(file), "train", {})
+    for gold in ("02-Jan", "2024-03-04 00:00:00", "&frac12;", '{"inputs": ["1"]}'):
+        rows[1] = {"problem": "Which?", "answer": gold}
+        file.write_text("\n".join(map(json.dumps, rows)))
+        with pytest.raises(DataError, match=r"can earn .*: it is (a date, which|HTML or)"):
+            load(str(file), "train", {})
     rows[1] = {"problem": "Which? (A) 5 (B) 6", "answer": "B", "options": ["5", "6"]}
     file.write_text("\n".join(map(json.dumps, rows)))
     assert len(load(str(file), "train", {})[0]) == 2
+
+
+@cases(__file__, "what_tools_make")
+def test_what_tools_make_of_numbers_and_text_is_mended_or_dropped(
+    problem, gold, solution, tmp_path
+):
+    rows = [{"problem": problem, "answer": gold}, {"problem": "2 + 2?", "answer": "4"}]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    used, report = load(str(tmp_path / "mine.jsonl"), "train", {})
+    assert used[0]["solution"] == solution if len(used) == 2 else solution in report
 
 
 def test_the_longest_prompt_of_all_rows_is_found(monkeypatch):

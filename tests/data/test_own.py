@@ -96,7 +96,8 @@ def test_what_a_file_is_written_in(file, text, encoding, tmp_path):
     path = tmp_path / file
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     (row,), _ = load(str(path), "train", {})
-    assert (row["problem"], row["solution"], row["name"]) == ("2+3, or?", "5", "ß")
+    gold = "5.0" if "5,0" in text else "5"
+    assert (row["problem"], row["solution"], row["name"]) == ("2+3, or?", gold, "ß")
 
 
 def test_a_spreadsheet_is_refused_with_what_to_do(tmp_path):
