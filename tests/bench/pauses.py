@@ -20,42 +20,45 @@ from pathlib import Path
 from runs.folder import sha256
 from tests.support import ROOT
 
-# Stage → phase → the function in which it is stopped, and at which of its calls.
+# Stage → phase → the function in which it is stopped, at which of its calls, and after how many
+# seconds in it.
 SHARED = {
-    "preflight": ("stages.frame.require", 1),
-    "setup": ("stages.frame.load_data", 1),
-    "opening the model": ("training.opening.limited", 1),
-    "a step": ("transformers.Trainer.training_step", 40),
-    "saving": ("training.saving.write_manifest", 1),
-    "the end": ("training.run_folder.RunFolder.finish", 1),
+    "preflight": ("stages.frame.require", 1, 0),
+    "setup": ("stages.frame.load_data", 1, 0),
+    "opening the model": ("training.opening.limited", 1, 0.2),
+    "a step": ("transformers.Trainer.training_step", 40, 0.01),
+    "saving": ("training.saving.write_manifest", 1, 0.005),
+    "the end": ("training.run_folder.RunFolder.finish", 1, 0.005),
 }
 PHASES = {
     "sft": SHARED,
     "grpo": SHARED
     | {
-        "sampling": ("transformers.GenerationMixin.generate", 5),
-        "reward": ("training.scoring._copied", 10),
-        "judging": ("rewards.verifier.pool.Worker.ask", 1),
-        "report": ("evaluation.run_pages.report", 1),
+        "sampling": ("transformers.GenerationMixin.generate", 5, 0.05),
+        "reward": ("training.scoring._copied", 10, 0),
+        "judging": ("rewards.verifier.pool.Worker.ask", 1, 0),
+        "report": ("evaluation.run_pages.report", 1, 0),
     },
     "evaluate": {
-        "evaluation": ("evaluation.answers.Answers.complete", 1),
-        "sampling": ("transformers.GenerationMixin.generate", 2),
-        "verdicts": ("evaluation.answers.judge_all", 1),
+        "evaluation": ("evaluation.answers.Answers.complete", 1, 0.05),
+        "sampling": ("transformers.GenerationMixin.generate", 2, 0.05),
+        "verdicts": ("evaluation.answers.judge_all", 1, 0),
     },
 }
-# Stops its process group in the function: at once, and again 50 ms later, while it works.
+# Stops its process group in the function, or in what soon follows it.
 PROGRAM = """
 import importlib, os, pkgutil, signal, sys, threading
-def stop_in(phase, path, calls):
+def stop_in(phase, path, calls, seconds):
     owner, name = pkgutil.resolve_name(path.rpartition(".")[0]), path.rpartition(".")[2]
     function, count = getattr(owner, name), [0]
     def stops(*words, **named):
         count[0] += 1
         if count[0] == calls:
             print("paused in", phase, flush=True)
-            os.killpg(0, signal.SIGSTOP)
-            threading.Timer(0.05, os.killpg, (0, signal.SIGSTOP)).start()
+            stopper = threading.Timer(seconds, os.killpg, (0, signal.SIGSTOP))
+            stopper.start()
+            if not seconds:
+                stopper.join()
         return function(*words, **named)
     setattr(owner, name, stops)
 {stops}
