@@ -199,21 +199,18 @@ def test_the_house_keeps_within_its_budget():
 
 
 def names_used(file: Path) -> list[tuple[int, str, str]]:
-    """(line, module, name) of every name that a file takes of a module of this repository."""
+    """(line, module, name) of every name that a file takes of an imported module of ours."""
     modules = {}
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     names = []
     for node in ast.walk(tree(file)):
-        if not isinstance(node, ast.ImportFrom) or node.level:
-            continue
-        for alias in node.names:
-            if path_of(f"{node.module}.{alias.name}"):
-                modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-            elif path_of(node.module):
-                names.append((node.lineno, node.module, alias.name))
-    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in modules:
-                names.append((node.lineno, modules[node.value.id], node.attr))
+            module = modules.get(node.value.id, "")
+            if path_of(module):
+                names.append((node.lineno, module, node.attr))
     return names
 
 

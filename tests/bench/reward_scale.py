@@ -10,11 +10,12 @@ the share of English; then by how many completions were sampled until 80% of the
 where it is better in one of the four by more than its interval over seeds and worse in none.
 """
 
-import argparse
 import shutil
 import time
 from pathlib import Path
 from random import Random
+
+import numpy as np
 
 from data.json_files import read_lines
 from data.made import arithmetic
@@ -23,6 +24,7 @@ from rewards import format_tags, language_consistency
 from tests.support import run_stage
 
 ROOT = Path("outputs/reward-scale")
+SEEDS = [1, 2, 3, 4, 5]
 RECIPE = "recipes/tiny-arithmetic.yaml"
 COMMON = [
     "data.train=[tests.bench.reward_scale.untidy_sums]",
@@ -73,17 +75,59 @@ def train(setting: str, seed: int):
     run_stage("evaluate", *words, "--held-out", *models)
 
 
+def completions_to_80(run: Path) -> int:
+    """How many completions a run sampled until 80% of the last `WINDOW` batches were right."""
+    key = "rewards/correct_answer/mean"
+    shares = [line[key] for line in read_lines(run / "metrics.jsonl") if key in line]
+    for end in range(WINDOW, len(shares)):
+        if sum(shares[end - WINDOW : end]) >= 0.8 * WINDOW:
+            return end * BATCH
+    return len(shares) * BATCH
+
+
+def measured(setting: str, seed: int, stage: str = "grpo") -> list[float]:
+    """The four measures of a trained setting; the first three of a warm start."""
+    folder = ROOT / setting / f"seed-{seed}"
+    answers = list(read_lines(folder / f"eval/models/held-out/{stage}.jsonl"))[1:]
+    texts = [answer["response"] for answer in answers]
+    scores = [
+        [answer["right"] is True for answer in answers],
+        format_tags(texts),
+        language_consistency(texts, language=["en"] * len(texts)),
+    ]
+    shares = [100 * sum(values) / len(values) for values in scores]
+    return shares if stage == "sft" else [*shares, completions_to_80(folder / "grpo")]
+
+
+def say_row(name: str, of_seeds: np.ndarray, form: str):
+    """Print the means of measures, of shape (seeds, measures), with their 95% intervals."""
+    cells = []
+    for values in of_seeds.T:
+        mean, half_width = over_seeds(values)
+        cells.append(f"{mean:{form}} ± {half_width:,.1f}")
+    print(f"| {name} | {' | '.join(cells)} |")
+
+
+def say_results(seeds: list[int]):
+    """Print each setting's means, and its differences to `group`, paired by seed."""
+    print("| setting | right, % | tags, % | English, % | completions to 80% |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    say_row("warm start", np.array([measured("group", seed, "sft") for seed in seeds]), ",.1f")
+    group = np.array([measured("group", seed) for seed in seeds])
+    for name in SETTINGS:
+        of_seeds = np.array([measured(name, seed) for seed in seeds])
+        say_row(name, of_seeds, ",.1f")
+        if name != "group":
+            say_row(f"{name} − group", of_seeds - group, "+,.1f")
+
+
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    seeds = parser.parse_args().seeds
-    for seed in seeds:
+    for seed in SEEDS:
         for setting in SETTINGS:
             began = time.monotonic()
             train(setting, seed)
             print(f"seed {seed}, {setting}: {time.monotonic() - began:.0f} s", flush=True)
+    say_results(SEEDS)
 
 
 if __name__ == "__main__":
