@@ -2,6 +2,7 @@
 control moves what it says."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,31 +11,37 @@ import torch
 from evaluation import explain
 from stages import view
 from tests.support import ROOT
+from tests.tables import cases, yaml_text
 from tests.viewer import bandit
 from tests.viewer.browser import FITS, PHONE, WIDE, numbers, texts
 from tests.waits import until
+from training import step_rewards
+from viewer import page
 
 pytestmark = pytest.mark.browser
+OPEN = "document.querySelectorAll('details').forEach((e) => (e.open = true))"
 
 
 def test_the_lab_shows_the_numbers_that_numpy_has(tab, show):
-    show("", ".numbers")
+    show("", "#part-bandit")
     assert texts(tab, "[role=tab]") == ["Lab"]
+    tab.evaluate(OPEN)
     place = tab.locator("label", has_text="place of the one peak")
     assert place.locator("output").inner_text() == "5"
     place.locator("input").fill("7")
     assert place.locator("output").inner_text() == "7"
     narrow = "all => all.every((e) => e.scrollWidth <= e.clientWidth)"
     assert tab.locator(".wide").evaluate_all(narrow)
-    tab.get_by_label("Algorithm").select_option("rloo")
-    tab.locator("label", has_text="Rewards").locator("select").first.select_option("two peaks")
-    tab.get_by_label("β, the weight of the KL").first.fill("0.1")
-    tab.get_by_role("button", name="Next step").click()
-    settings = {"landscape": "two peaks", "beta": 0.1}
+    part = tab.locator("#part-bandit")
+    part.get_by_role("combobox", name="Algorithm", exact=True).select_option("rloo")
+    part.get_by_role("combobox", name="Rewards", exact=True).select_option("two peaks")
+    part.get_by_label("β, the weight of the KL").fill("0.1")
+    part.get_by_role("slider", name="Step").fill("2")
+    settings = {"landscape": "two peaks", "beta": 0.1, "offset": 2}
     step = bandit.run("rloo", **settings)["steps"][1]
     update = step["updates"][0]
-    tab.locator(".sums", has_text=f"{update['loss']:.4f}".replace("-", "−")).wait_for()
-    rows = [row.split("\t") for row in texts(tab, ".numbers:not(.seeds) tbody tr")]
+    part.locator(".loss-of", has_text=f"{update['loss']:.4f}".replace("-", "−")).wait_for()
+    rows = [row.split("\t") for row in texts(tab, ".each-step .numbers tbody tr")]
     cells = np.char.rstrip(np.char.replace(rows, "−", "-"), "%").T
     percent = 100 * np.array([step["old_probabilities"], update["new_probabilities"]])
     expected = {1: (step["actions"], 0), 2: (step["rewards"], 6e-4)}
@@ -45,12 +52,13 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab, show):
         assert cells[place].astype(float) == pytest.approx(values, abs=tolerance), place
     for name in bandit.ALGORITHMS:  # over 200 steps, side by side
         final = bandit.run(name, **settings)["expected_reward"][-1]
-        assert f"{final:.3f}".rstrip("0") in tab.locator(".keys").inner_text()
+        assert f" {final:.3f}" in part.get_by_role("group", name="Algorithms drawn").inner_text()
 
 
 def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab, show):
     tab.set_viewport_size(PHONE)
-    show("", ".actions td .meter")
+    show("", "#part-bandit")
+    tab.evaluate(OPEN)
     # A bar and its number take their cell's width, not that of the next.
     wider = "all => all.filter((e) => e.scrollWidth > e.clientWidth).length"
     assert tab.locator(".actions td:has(.meter)").evaluate_all(wider) == 0
@@ -75,6 +83,7 @@ def bandits(random: np.random.Generator) -> list[tuple[str, str, dict]]:
         settings |= {"learning_rate": random.uniform(0.1, 4), "temperature": random.uniform(0.3, 2)}
         settings |= {"epsilon": random.uniform(0.05, 0.6), "beta": random.uniform(0, 0.3)}
         settings |= {"peak": i % bandit.ACTIONS, "noise": random.uniform(0, 0.3)}
+        settings |= {"offset": random.uniform(0, 0.3)}
         settings |= {"logits": random.standard_normal(bandit.ACTIONS).tolist()}
         settings |= {"scale_rewards": ("group", "none")[i % 2], "matched": i % 4 < 2}
         problems.append((algorithm, landscape, settings | {"seed": int(random.integers(2**32))}))
@@ -160,15 +169,107 @@ def test_the_pages_loss_is_that_of_make_explain(tab, playground):
     assert 0 < stopped < 54
 
 
-DRAWN = "canvas, .sum, .sums, .numbers:not(.seeds), .actions, .memory, .one:not([hidden])"
-LOOK = f"""part => [...document.querySelectorAll(`#part-${{part}} :is({DRAWN})`)].map(
-  (e) => (e.tagName === "CANVAS" ? e.toDataURL() : e.textContent))"""
-DIFFERS = f"""async ([part, before]) => {{
-  for (let i = 0; i < 100; i++) {{
+def test_the_pages_groups_drawn_and_those_that_teach_are_numpys(tab, playground):
+    tab.goto(playground)
+    chances = np.array([0.5, 0.3, 0.15, 0.05])
+    groups = tab.evaluate("all => groupsDrawn(...all)", [chances.tolist(), 6, 4000, 3])
+    draws = bandit.uniform(3, 0, 24_000).reshape(-1, 6)
+    assert groups == np.searchsorted(np.cumsum(chances)[:-1], draws, side="right").tolist()
+    right = np.sum(np.array(groups) == 1, axis=1)
+    share = tab.evaluate("teaching(0.3, 6)")
+    assert share == pytest.approx(1 - 0.3**6 - 0.7**6)
+    assert np.mean((right > 0) & (right < 6)) == pytest.approx(share, abs=0.02)  # 4 std errors
+
+
+@pytest.mark.parametrize(("advantage", "beta"), [(1.0, 0.0), (-0.7, 0.3), (0.4, 0.5)])
+def test_the_pages_token_climbs_by_torchs_gradient(tab, playground, advantage, beta):
+    tab.goto(playground)
+    question = {"old": 0.3, "reference": 0.2, "advantage": advantage, "epsilon": 0.2}
+    question |= {"beta": beta, "rate": 0.1, "steps": 25}
+    logit = torch.logit(torch.tensor(0.3, dtype=torch.float64)).requires_grad_()
+    old, reference = torch.tensor([0.3, 0.2], dtype=torch.float64).log()
+    settings = {"loss_type": "grpo", "importance_sampling_level": "token", "beta": beta}
+    settings |= {"epsilon": 0.2, "epsilon_high": 0.2, "use_bias_correction_kl": False}
+    chances = [0.3]
+    for _ in range(25):
+        now = torch.nn.functional.logsigmoid(logit)[None]
+        gains = torch.tensor([advantage], dtype=torch.float64)
+        loss = explain.terms(now, old[None], reference[None], gains, settings).loss
+        [slope] = torch.autograd.grad(loss.sum(), logit)
+        logit = (logit - 0.1 * slope).detach().requires_grad_()
+        chances.append(torch.sigmoid(logit).item())
+    assert tab.evaluate("all => climbed(all)", question) == pytest.approx(chances, abs=1e-12)
+
+
+def test_the_pages_kl_and_its_estimates_are_numpys(tab, playground):
+    tab.goto(playground)
+    now, reference = np.random.default_rng(4).dirichlet(np.ones(5), 2)
+    made = tab.evaluate("all => divergence(...all)", [now.tolist(), reference.tolist(), 50, 6])
+    k1 = np.log(now / reference)
+    k3 = np.exp(-k1) + k1 - 1
+    assert made["exact"] == pytest.approx(now @ k1) == pytest.approx(now @ k3)
+    words = np.searchsorted(np.cumsum(now)[:-1], bandit.uniform(6, 0, 50), side="right")
+    assert made["words"] == words.tolist()
+    for name, values in (("k1", k1), ("k3", k3)):
+        assert made[name] == pytest.approx(values)
+        means = np.cumsum(values[words]) / np.arange(1, 51)
+        assert made["means"][name] == pytest.approx(means)
+
+
+def test_the_pages_credit_is_gaes_and_the_houses_of_steps(tab, playground):
+    tab.goto(playground)
+    random = np.random.default_rng(5)
+    values, rewards = random.random((2, 7))
+    deltas = rewards + np.append(values[1:], 0) - values
+    gains = [0.9 ** np.arange(7 - i) @ deltas[i:] for i in range(7)]
+    question = [values.tolist(), rewards.tolist(), 0.9]
+    assert tab.evaluate("all => estimatedAdvantages(...all)", question) == pytest.approx(gains)
+    group = [[1.0, 0.0, 1.0], [1.0, 1.0], [0.0, 0.0, 0.5]]
+    shares = step_rewards.normalise(group, 3, "group")
+    spread = step_rewards.spread(shares, [[1, 2, 3], [1, 2], [1, 2, 3]], 3)[0].tolist()
+    assert tab.evaluate("group => sharesOfSteps(group)", group) == pytest.approx(spread, abs=1e-6)
+
+
+def test_the_pages_strategies_learn_as_numpy_says(tab, playground):
+    tab.goto(playground)
+    pays, able = np.array([[1, 3], [1, 1]]), np.array([0.6, 0.1])
+    question = {"pays": pays.tolist(), "able": able.tolist(), "start": 0.2, "size": 8}
+    learned = tab.evaluate(
+        "all => strategiesLearned(all)", question | {"rate": 0.5, "steps": 30, "seed": 2}
+    )
+    logits = np.log([1, 0.25])
+    for step in range(31):
+        now = bandit.log_policy(logits, 1.0)
+        assert learned["chances"][step] == pytest.approx(np.exp(now), abs=1e-9)
+        assert learned["right"][step] == pytest.approx(np.exp(now) @ able)
+        mean_pay = (1 - able) * pays[:, 0] + able * pays[:, 1]
+        assert learned["paid"][step] == pytest.approx(np.exp(now) @ mean_pay)
+        draws = bandit.uniform(2, 16 * step, 16).reshape(2, 8)
+        actions = (draws[0] >= np.exp(now[0])).astype(int)
+        rewards = pays[actions, (draws[1] < able[actions]).astype(int)].astype(float)
+        _, gains = bandit.advantages("grpo", rewards)
+        logits = bandit.update(logits, actions, gains, now, now, learning_rate=0.5)["logits_after"]
+
+
+def test_what_the_page_judges_by_itself_the_verifier_judges_alike(tab, playground):
+    tab.goto(playground)
+    for text in yaml_text(__file__, "plain answers"):
+        verdict = tab.evaluate("text => plainVerdict(text, '408')", text)
+        judged = page.answer([], f"judge/{text}")["right"]
+        assert verdict is None or verdict["right"] is judged, text
+    assert tab.evaluate("plainVerdict('8 / 12', '2/3').right") is True
+
+
+DRAWN = "canvas, .sum, .sums, .numbers:not(.seeds), .actions, .memory, .team, .columns, .drawn,"
+DRAWN += ".credits, .answer:not(.head, [hidden])"
+LOOK = f"""part => [...part.querySelectorAll(":is({DRAWN})")].map(
+  (e) => (e.tagName === "CANVAS" ? e.toDataURL() : e.innerHTML))"""
+DIFFERS = f"""async (part, before) => {{
+  for (let i = 0; i < 200; i++) {{
     const now = ({LOOK})(part);
     const changed = now.map((drawn, at) => drawn !== before[at]);
     if (now.length !== before.length || changed.some(Boolean)) return changed;
-    await new Promise((next) => setTimeout(next, 50));
+    await new Promise((next) => setTimeout(next, 25));
   }}
 }}"""
 
@@ -184,65 +285,75 @@ def ways_to_move(tab, control) -> list:
         another = control.evaluate("e => e.selectedIndex ? 0 : 1")
         back = lambda: control.select_option(value)  # noqa: E731
         return [lambda: control.select_option(index=another), back]
-    if control.inner_text() == "Back":
-        return [tab.get_by_role("button", name="Next step").click, control.click]
-    return [] if control.inner_text() == "Set the trap" else [control.click]
+    # What has a test of its own; and no step is before the first, and none after the last.
+    apart = {"Play", "Judge it", "Take it out", "Early in training", "As the reference"}
+    apart |= {"No baseline", "Set the trap"}
+    first = control.evaluate("e => e.parentElement.querySelector('input')?.value === '0'")
+    apart.add("Back" if first else "Step")
+    return [] if kind == "text" or control.inner_text() in apart else [control.click]
 
 
 def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
     """Each chart is drawn anew by some control, and nothing is wider than a page or a phone."""
     tab.goto(playground)
-    tab.wait_for_selector("#part-5 .memory")
+    tab.locator("#part-drift .sums", has_text="Step 400").wait_for()
+    tab.evaluate(OPEN)
     nameless = "all => all.filter((e) => !e.labels.length && !e.ariaLabel).length"
     assert tab.locator("input, select").evaluate_all(nameless) == 0
-    name_of = "e => e.ariaLabel || e.parentElement.textContent"
-    for part in range(6):
+    for part in tab.locator("section.play").all():
         moved = set()
         tab.wait_for_timeout(200)
-        everything = len(tab.evaluate(LOOK, part))
-        for control in tab.locator(f"#part-{part} :is(input, select, button):visible").all():
+        everything = len(part.evaluate(LOOK))
+        for control in part.locator(":is(input, select, button):visible").all():
             for move in ways_to_move(tab, control):
-                before = tab.evaluate(LOOK, part)
+                before = part.evaluate(LOOK)
                 move()
-                changed = tab.evaluate(DIFFERS, [part, before])
-                assert changed, (part, control.evaluate(name_of))
+                changed = part.evaluate(DIFFERS, before)
+                assert changed, (part.get_attribute("id"), control.evaluate("e => e.outerHTML"))
                 moved.update(np.flatnonzero(changed))
-        assert moved >= set(range(everything)), part
+        assert moved >= set(range(everything)), part.get_attribute("id")
     for size in (WIDE, PHONE):
         tab.set_viewport_size(size)
         # The page is laid out anew some frames after its window has another size.
         until(lambda: tab.evaluate(FITS), 20)
 
 
-def test_the_playground_names_what_teaches_nothing(tab, playground):
-    tab.goto(playground)
-    group = tab.locator("#part-1")
-    sums = group.locator(".sums")
-    for button in ("All right", "All wrong"):
-        group.get_by_role("button", name=button).click()
-        assert "the group teaches nothing" in sums.inner_text()
-    group.get_by_role("button", name="One right").click()
-    assert group.locator("[data-gain]").first.inner_text() == f"{7 / 8 / (8**-0.5 + 1e-4):.3f}"
-    group.get_by_label("G, completions in the group").fill("1")
-    assert "it teaches nothing" in sums.inner_text()
-    assert group.locator("[data-gain]:visible").all_inner_texts() == ["0.000"]
+def act(part, verb: str, name: str, value: str | None = None):
+    """Do to a part of the lab what its first line says; returns what was used."""
+    role = {"set": "slider", "choose": "combobox", "tick": "checkbox", "type": "textbox"}
+    used = part.get_by_role(role.get(verb, "button"), name=name, exact=verb != "press").first
+    if verb in ("set", "type"):
+        used.fill(value)
+    elif verb == "choose":
+        used.select_option(value)
+    else:
+        used.click()
+    return used
 
 
-def test_the_playground_sets_its_trap_whatever_was_set_before(tab, playground):
+@cases(__file__, "discoveries")
+def test_each_discovery_is_made_beside_what_is_moved(tab, playground, part, do, see):
+    """What the first line of a part promises is read off the page, within one screen of what was
+    moved, at a desk and on a phone."""
     tab.goto(playground)
-    tab.get_by_label("β, the weight of the KL").first.fill("0.5")
-    tab.get_by_label("scale_rewards").select_option("none")
-    tab.get_by_role("button", name="Set the trap").click()
-    assert tab.get_by_label("scale_rewards").input_value() == "group"
-    tab.locator(".seeds [data-trapped='8']", has_text="8, at 3").first.wait_for(timeout=60_000)
-    assert tab.get_by_label("Learning rates").input_value() == "false"
+    section = tab.locator(f"#part-{part}")
+    tab.locator("#part-drift .sums", has_text="Step 400").wait_for()
+    for action in do:
+        used = act(section, *action)
+    sentence = section.locator(":is(.sums, .verdict-of)", has_text=re.compile(see)).first
+    sentence.wait_for(timeout=30_000)
+    for size in (WIDE, PHONE):
+        tab.set_viewport_size(size)
+        boxes = [used.bounding_box(), sentence.bounding_box()]
+        ends = [edge for box in boxes for edge in (box["y"], box["y"] + box["height"])]
+        assert max(ends) - min(ends) < size["height"], size
 
 
 def test_the_playground_adds_up_the_memory_of_each_method(tab, playground):
     tab.goto(playground)
     table = json.loads((ROOT / "viewer/page/memory.json").read_text(encoding="utf-8"))
     for size, ways in table.items():
-        tab.locator("#part-5 select").select_option(size)
+        tab.locator("#part-memory select").select_option(size)
         sums = [sum(parts.values()) for way in ways.values() for parts in way.values()]
         assert numbers(tab, "[data-total]", "total") == pytest.approx(sums)
     tab.get_by_label("a learned reward model").uncheck()

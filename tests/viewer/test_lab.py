@@ -229,9 +229,10 @@ def test_two_peaks_trap_who_learns_fast_from_few():
         likely = [np.argmax(each["probabilities"]) for each in ends]
         assert [likely.count(8), likely.count(3)] == [seeds - trapped, trapped]
         assert all(each["largest"][-1] > 0.9 for each in ends)
-    page = (ROOT / "viewer/page/lab.js").read_text(encoding="utf-8")
+    page = (ROOT / "viewer/page/lab-bandit.js").read_text(encoding="utf-8")
     assert "8 of 30 seeds of GRPO end at 3, which earns 0.7" in page
     assert "num_generations: 2, num_iterations: 1, learning_rate: 4, matched: false" in page
+    assert np.argmax(bandit.run("grpo", "two peaks", seed=1, **trap)["probabilities"]) == 3
 
 
 @pytest.mark.slow

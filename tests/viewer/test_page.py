@@ -67,6 +67,11 @@ def test_what_it_cannot_answer_is_told_in_a_line(port, question, said):
     assert status == 404 and said in answer["error"]
 
 
+@cases(__file__, "judged")
+def test_an_answer_that_a_reader_types_is_judged_as_in_training(port, text, right, reason):
+    assert told(port, f"judge/{text}") == (200, {"right": right, "reason": reason})
+
+
 @pytest.mark.parametrize("path", ["", "/", "/api/runs", "/tokens/api/runs", "//token/api/runs"])
 def test_who_does_not_know_the_token_reads_and_starts_nothing(port, path):
     for method in ("GET", "POST"):

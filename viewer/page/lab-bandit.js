@@ -43,14 +43,15 @@ function banditWidget({ algorithms, landscapes, defaults }) {
 
   function compute() {
     runs = algorithms.map((name) => train(name, asked));
+    if (state.run && state.run.algorithm !== asked.algorithm) state.drawn.add(asked.algorithm);
     state.run = runs[algorithms.indexOf(asked.algorithm)];
-    const drawn = runs.map((run, i) => [run, i]).filter(([run]) => state.drawn.has(run.algorithm) || run === state.run);
+    const drawn = runs.map((run, i) => [run, i]).filter(([run]) => state.drawn.has(run.algorithm));
     CURVES.forEach(([name, title, , range], at) => {
       const series = drawn.map(([run, i]) => ({ label: NAMES[run.algorithm], values: run[name], colour: i, width: run === state.run ? 3 : 1.5, dash: i > 2 && run !== state.run ? [6, 3] : undefined }));
       const last = series.map(({ label, values }) => `${label} ${number(values[values.length - 1])}`);
       charts[at].show({ x: Array.from({ length: asked.max_steps + 1 }, (_, i) => i), series, range, onclick: (step) => steps.show(step), said: `${title} after the last step: ${last.join(", ")}.` });
     });
-    lines.replaceChildren(...runs.map((run, i) => h("button", { class: "key", "aria-pressed": String(drawn.some(([each]) => each === run)), onclick: () => toggle(run.algorithm, i) }, h("span", { class: `chip c${i + 1}` }), ending(run))));
+    lines.replaceChildren(...runs.map((run, i) => h("button", { class: "key", "aria-pressed": String(state.drawn.has(run.algorithm)), onclick: () => toggle(run.algorithm, i) }, h("span", { class: `chip c${i + 1}` }), ending(run))));
     rates.textContent = ratesInWords(asked, runs);
     steps.to(state.run.steps.length, Math.min(steps.at() || Infinity, state.run.steps.length));
     overSeeds();
