@@ -36,7 +36,7 @@ def reference() -> Iterator[str]:
     """The lines of the page."""
     yield "# What may a recipe say?\n"
     yield "Every key. Made by `python -m tests.keys`; a test compares the two."
-    rules = values.RULES["recipe"] | {"base": "the name of a file"}
+    rules = values.RULES["recipe"] | {"base": ""}
     yield from _table("At the top", "", [(key, *TOP[key], _words(rules[key])) for key in TOP])
     for section, kind in {**OWN_SECTIONS, "data.own_solutions": OwnSolutions}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
@@ -78,16 +78,14 @@ def _row(key: Field, told: str, rules: dict) -> tuple:
 
 def _words(rule: Any) -> str:
     match rule:
-        case values.Keys():
-            return "a mapping"
+        case values.Keys() | values.Pattern():
+            return ""  # the key's example says it
         case values.ListOf(kind=values.Tool()):
             return "a list of these, each once: calculator, python: {run_programs: true}"
         case values.Span():
             return f"a list of two: each {rule.kind}"
         case values.Switch():
             return "true or false"
-        case values.Pattern():
-            return rule.words
     return str(rule)
 
 
