@@ -214,11 +214,15 @@ def is_japanese(words: list[Word]) -> bool | None:
 
     A headline such as 計算結果 is good Japanese and nearly good Chinese.
     """
-    han = sum(len(letters) for script, letters in words if script == "han")
-    kana = sum(len(letters) for script, letters in words if script == "kana")
-    if kana * 8 > han:
-        return True
-    return None if han < 8 and not kana else False
+    han = kana = 0
+    for script, letters in words:
+        if script == "han":
+            han += len(letters)
+        elif script == "kana":
+            kana += len(letters)
+    if han < 8 and not kana:
+        return None
+    return kana * 8 > han
 
 
 def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
@@ -228,14 +232,15 @@ def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
     A function word of this language alone, or of other languages alone, claims the words up to the
     next function word of the opposite side.
     """
-    lowered = [word.lower() for word in words]
+    lowered = list(map(str.lower, words))
     sides = _sides(language)
     marks = list(map(sides.get, lowered))
     distinct = set(lowered)
     support = 0.0
     for word in distinct & _LISTS.get(language, frozenset()):
-        # A word that other languages have as well is half the evidence.
-        support += 1.0 if sides.get(word) else 0.5
+        support += 1.0
+        if not sides.get(word):  # A word that other languages have as well is half the evidence.
+            support -= 0.5
     against = marks.count(False)
     if against == 1 and support > 1:  # One word of many may be a homograph.
         marks = [mark or None for mark in marks]
@@ -261,7 +266,9 @@ def _detect(words: list[str], language: str) -> tuple[int, int, list[str]]:
     is_in_language = is_language(plain, language)
     if is_in_language is None:
         return 0, 0, plain
-    return (len(words), 0, []) if is_in_language else (0, len(words), [])
+    if is_in_language:
+        return len(words), 0, []
+    return 0, len(words), []
 
 
 @cache
@@ -270,7 +277,7 @@ def _sides(language: str) -> dict[str, bool]:
     none if `language` has no list."""
     if language not in _LISTS:
         return {}
-    foreign = frozenset().union(*(words for name, words in _LISTS.items() if name != language))
+    foreign = frozenset().union(*map(_LISTS.get, _LISTS.keys() - {language}))
     sides = dict.fromkeys(_LISTS[language] - foreign, True)
     return sides | dict.fromkeys(foreign - _LISTS[language], False)
 
@@ -305,7 +312,7 @@ def language_of(text: str) -> str | None:
     lowered = list(map(str.lower, latin))
     votes: Counter[str] = Counter()
     for name, function_words in _LISTS.items():
-        votes[name] = len([word for word in lowered if word in function_words])
+        votes[name] = sum(word in function_words for word in lowered)
     (first, first_votes), (_, second_votes) = votes.most_common(2)
     if first_votes > second_votes and first_votes * _MIN_MARKS >= len(latin):
         return first
@@ -313,7 +320,9 @@ def language_of(text: str) -> str | None:
     if len(plain) < _MIN_WORDS:
         return None
     best, confidence = next(iter(_confidences(" ".join(plain[:_MAX_WORDS])).items()))
-    return best if confidence > 0.5 else None
+    if confidence <= 0.5:
+        return None
+    return best
 
 
 @lru_cache(maxsize=4096)

@@ -32,8 +32,10 @@ def partial_credit(
         values = _values(_answer(judged_text(completion)))
         if not gold_values:
             shares.append(None)
+        elif values <= gold_values:
+            shares.append(len(values) / len(gold_values))
         else:
-            shares.append(len(values) / len(gold_values) if values <= gold_values else 0.0)
+            shares.append(0.0)
     return shares
 
 
@@ -43,14 +45,18 @@ def _answer(text: str) -> str:
     from rewards.verifier.extract import extract
 
     answers = extract(text).answers
-    return answers[0] if len(answers) == 1 else ""
+    if len(answers) != 1:
+        return ""
+    return answers[0]
 
 
 def _values(text: str) -> frozenset[object]:
     """Return {2, 3} for `2 and x = 3`; a list in brackets is one value, because its order or its
     ends matter."""
     text = re.sub(r"\\[,;! ]|\\left|\\right|\\[{}]|\$|(?<=\d),(?=\d{3}(?!\d))", "", text).strip()
-    parts = [text] if re.search(r"[(\[]", text) else _PARTS.split(text)
+    parts = [text]
+    if not re.search(r"[(\[]", text):
+        parts = _PARTS.split(text)
     return frozenset(_value(part) for part in parts if part.strip())
 
 
@@ -61,4 +67,6 @@ def _value(part: str) -> object:
         return part.casefold()
     numerator, _, denominator = part.partition("/")
     divisor = Fraction(denominator or 1)
-    return Fraction(numerator) / divisor if divisor else part
+    if not divisor:
+        return part
+    return Fraction(numerator) / divisor

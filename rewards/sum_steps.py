@@ -41,4 +41,4 @@ def _step_reward(step: str, problem: str, earlier: list[str]) -> float | None:
     if place >= len(solution):
         return 0.0
     text = step.removeprefix("<think>").split("</think>")[0].strip()
-    return 1.0 if text == solution[place] else 0.0
+    return float(text == solution[place])
