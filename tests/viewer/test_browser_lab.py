@@ -331,6 +331,19 @@ def act(part, verb: str, name: str, value: str | None = None):
     return used
 
 
+def test_the_served_page_asks_the_verifier(tab, show):
+    show("", "#part-group")
+    part = tab.locator("#part-group")
+    verdicts = {"four hundred and eight": "Right: equal, as numbers", "<b>408</b>": "Wrong: "}
+    for answer, verdict in verdicts.items():
+        act(part, "type", "Your answer", answer)
+        act(part, "press", "Judge it")
+        part.locator(".verdict-of", has_text=verdict).wait_for()
+        assert part.locator(".answer:not(.head) .text").first.inner_text() == answer
+    act(part, "press", "Take it out")
+    assert part.locator(".answer:visible", has_text="yours").count() == 0
+
+
 @cases(__file__, "discoveries")
 def test_each_discovery_is_made_beside_what_is_moved(tab, playground, part, do, see):
     """What the first line of a part promises is read off the page, within one screen of what was

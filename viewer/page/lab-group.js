@@ -2,6 +2,7 @@
 // The lab: a group of answers to a question. The same answer is good in a weak group and bad in a strong one.
 
 const ADVANTAGES = [["grpo", "GRPO: ÷ standard deviation"], ["none", "Dr. GRPO: not divided"], ["rloo", "RLOO: mean of the others"]];
+const EQUATIONS = { grpo: "(reward − mean of the group) ÷ (its standard deviation + 0.0001)", none: "reward − mean of the group", rloo: "reward − mean of the others" };
 
 /** The advantages of a group by one of `ADVANTAGES`, with its mean and standard deviation. */
 const groupAdvantages = (rewards, kind) => advantages(rewards, [], { scale_rewards: kind === "grpo" ? "group" : "none", loss_type: kind });
@@ -9,7 +10,7 @@ const groupAdvantages = (rewards, kind) => advantages(rewards, [], { scale_rewar
 function groupWidget({ question, gold, early, late }) {
   const asked = { size: early.length, kind: "grpo", drawn: "early", own: null };
   const rewards = early.map(([, reward]) => reward);
-  const said = sentence();
+  const [said, equation] = [sentence(), h("p", { class: "quiet" })];
   const head = h("div", { class: "answer head", "aria-hidden": "true" }, ["answer", "reward", "advantage"].map((name) => h("span", {}, name)));
   const own = answerRow("yours", 0, (value) => ((asked.own = value), redraw()));
   const rows = early.map((_, i) => answerRow(String(i + 1), rewards[i], (value) => ((rewards[i] = value), redraw())));
@@ -29,6 +30,7 @@ function groupWidget({ question, gold, early, late }) {
       row.text.textContent = texts[i][0];
       if (i < asked.size) row.show(rewards[i], gains[first + i]);
     });
+    equation.textContent = `advantage = ${EQUATIONS[asked.kind]}. Where it is above 0 the answer is made likelier, where it is below 0 less likely.`;
     said.textContent = `${firstAnswer(gains[first])} Mean of the ${group.length} rewards ${fixed(mean)}, standard deviation ${fixed(std)}. ${whyOfGroup(group)}`;
   }
   const firstAnswer = (gain) => `Answer 1 earns ${number(rewards[0])} and ${gain > 0 ? "is pushed up" : gain < 0 ? "is pushed down" : "is not moved"}: its advantage is ${fixed(gain)}.`;
@@ -51,7 +53,7 @@ function groupWidget({ question, gold, early, late }) {
       h("div", { class: "choices" }, ends),
       moreSettings(h("div", { class: "choices" }, pick("kind", "Advantage", ADVANTAGES))),
     ],
-    picture: [said, list],
+    picture: [said, list, equation],
   });
 }
 

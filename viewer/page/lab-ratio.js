@@ -97,7 +97,7 @@ function klWidget() {
   const head = ["", "weight", "now", "reference", "k1", "k3"].map((name) => h("th", { scope: "col" }, name));
   const rows = words.map((word, i) => h("tr", {}, h("th", { scope: "row" }, word), h("td", { class: "slide" }, sliders[i]), cells[i][0], h("td", {}, percent(reference[i])), cells[i][1], cells[i][2]));
   const reset = h("button", { onclick: () => (reference.forEach((chance, i) => (sliders[i].value = weights[i] = 100 * chance)), redraw()) }, "As the reference");
-  return widget("kl", "The KL of a policy, and k3", ["drag the weight of a word, then press Play: words are drawn, as in training.", "a word's own log-ratio, k1, may be negative, its k3 never is, and the means of both arrive at the exact KL."], {
+  return widget("kl", "The KL of a policy, and k3", ["drag the weight of a word, then press Play: words are drawn, as in training.", "of a single word k1, its log-ratio, may be negative, and k3 never is; the means of both arrive at the exact KL, k3's here with less scatter."], {
     controls: [
       h("p", { class: "quiet" }, "What follows “The capital of France is”:"),
       h("table", { class: "numbers words" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),

@@ -33,7 +33,7 @@ const sentence = () => h("p", { class: "sums", role: "status" });
 function player(label, draw, every = 50) {
   let [at, last, timer] = [0, 0, null];
   const play = h("button", { class: "plays", onclick: () => (timer ? pause() : begin()) }, "Play");
-  const where = h("output", { class: "number" });
+  const where = h("span", { class: "number" });
   const slider = h("input", { type: "range", min: 0, value: 0, "aria-label": label, oninput: () => (pause(), show(Number(slider.value))) });
   const move = (by) => () => (pause(), show(at + by));
   const element = h("div", { class: "player", role: "group", "aria-label": `${label}, played` }, play, h("button", { onclick: move(-1) }, "Back"), h("button", { onclick: move(1) }, "Step"), slider, where);
@@ -44,14 +44,20 @@ function player(label, draw, every = 50) {
     slider.setAttribute("aria-valuetext", where.textContent);
     draw(at);
   }
+  /** A screen reader is told where playing ends, and not each step of it. */
+  const tell = (live) => element.parentElement.querySelectorAll("[role=status]").forEach((status) => status.setAttribute("aria-live", live));
   function pause() {
+    if (timer === null) return;
     clearInterval(timer);
     timer = null;
     play.textContent = "Play";
+    tell("polite");
+    draw(at);
   }
   function begin() {
     if (at === last) show(0);
     play.textContent = "Pause";
+    tell("off");
     timer = setInterval(() => {
       if (at < last && element.isConnected) show(at + 1);
       if (at === last || !element.isConnected) pause();
@@ -84,7 +90,7 @@ function columnBars(labels) {
     bars.forEach(({ bar, mark, above, element: column }, i) => {
       bar.style.height = `${100 * shares[i]}%`;
       mark.hidden = !marks;
-      if (marks) mark.style.bottom = `${100 * marks[i]}%`;
+      if (marks) mark.style.bottom = `calc(${marks[i]} * (100% - 2px))`;
       above.textContent = `${number(100 * shares[i], shares[i] < 0.095 ? 1 : 0)}%`;
       column.classList.toggle("chosen", chosen.includes(i));
     });
