@@ -207,14 +207,16 @@ def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fau
     for key, limit, whose in limits:
         if limit and longest + completion > limit:
             advice = f"; take {limit - longest} or less" if limit > longest else ""
+            if key == "vllm_max_model_length":
+                advice = f"; take {min(window or math.inf, longest + completion)} or more"
             message = (
                 f"{longest} tokens of prompt and {completion} of completion do not fit"
                 f" {whose}{limit}{advice}"
             )
             level = "error"
             if lengths[0] + completion <= limit:
-                level = "warning"
                 count = sum(length + completion > limit for length in lengths)
+                level = "warning" if count > len(lengths) / 100 else "note"
                 message += f": training leaves out {count} of {len(lengths)} problems"
             yield fault_at(recipe, level, ("grpo", key), message)
 
@@ -230,7 +232,8 @@ def _parameter_findings(
         speed = tokens_per_second(recipe, card, parameters / 1e9, launched["num_processes"])
         hours = hours_of_run(recipe, speed)
         if hours:
-            say(f"about {hours:.1f} h, at an estimated {speed:,.0f} tokens a second (docs/gpu.md)")
+            speed = float(f"{speed:.2g}")
+            say(f"GRPO: about {hours:.1f} h, if it does {speed:,.0f} tokens a second (docs/gpu.md)")
     if parameters <= SMALL:
         return
     size = f"{parameters / 1e9:.2g} B weights"

@@ -22,16 +22,20 @@ KERNELS = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_i
 TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
 
 
-def to_machine(recipe: Recipe) -> Recipe:
-    """The recipe with float32 in place of a dtype that this machine would emulate. The run folder
-    and the answers of an evaluation record which dtype it was.
+def to_machine(recipe: Recipe, card: hardware.Card | None = None) -> Recipe:
+    """The recipe with float32 in place of a dtype that this machine, or the one with a `card`,
+    would emulate. The run folder and the answers of an evaluation record which dtype it was.
 
     Raises:
         RecipeError: there is a GPU that torch cannot use, and nobody asked for the CPU.
     """
-    hardware.refuse_unusable_gpu()
     dtype = recipe.model.dtype
-    if hardware.has_arithmetic(dtype):
+    if card:
+        has_arithmetic = (card, dtype) != (hardware.CARDS["T4"], "bfloat16")
+    else:
+        hardware.refuse_unusable_gpu()
+        has_arithmetic = hardware.has_arithmetic(dtype)
+    if has_arithmetic:
         return recipe
     quantization = recipe.quantization
     evaluate = recipe.evaluate

@@ -45,7 +45,10 @@ def main(
     _report(_environment_faults(recipe, (*stages, "evaluate"), launched, card), faults)
     rows, data_faults = _read_data(recipe)
     _report(data_faults, faults)
-    recipe, machine_faults = fitted_to_machine(recipe, card)
+    fitted, machine_faults = fitted_to_machine(recipe, card)
+    if card and fitted is not recipe:
+        card = Card(card.gib)  # its speed is one in 16 bits
+    recipe = fitted
     quiet_libraries()
     library_faults = _library_faults(recipe, rows, launched, card)
     with counted(launched):
@@ -142,23 +145,18 @@ def fitted_to_machine(recipe: Recipe, card: Card | None) -> tuple[Recipe, list[F
     """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and the
     faults and notes about the machine."""
     try:
-        fitted = recipe if card else to_machine(recipe)
+        fitted = to_machine(recipe, card)
     except RecipeError as error:
         places = [fault.place or "this machine" for fault in error.faults]
         messages = [fault.message for fault in error.faults]
         return recipe, list(map(Fault, places, messages))
-    half = "with an adapter, set model.dtype: float16, which takes half of that memory"
-    if card == hardware.CARDS["T4"] and recipe.model.dtype == "bfloat16":
-        message = f"a T4 has no arithmetic for bfloat16 and would compute in float32; {half}"
-        return recipe, [fault_at(recipe, "note", ("model", "dtype"), message)]
     if fitted is recipe:
         return recipe, []
-    message = (
-        f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in"
-        " float32"
-    )
-    if hardware.has_arithmetic("float16") and recipe.model.dtype == "bfloat16":
-        message += f"; {half}"
+    device = "a T4" if card else hardware.device()
+    dtype = recipe.model.dtype
+    message = f"{device} has no arithmetic for {dtype}; a run there computes in float32"
+    if dtype == "bfloat16" and (card or hardware.has_arithmetic("float16")):
+        message += "; with an adapter, set model.dtype: float16, which takes half of that memory"
     return fitted, [fault_at(recipe, "note", ("model", "dtype"), message)]
 
 

@@ -106,8 +106,7 @@ def main(
     launched = launched_here()
     if launched["num_processes"] == 1:  # a launcher's processes build their own configs
         require_values(recipe, "grpo")
-    if not card:
-        recipe = to_machine(recipe)
+    recipe = to_machine(recipe, card)
     source = "as given"
     if not prompt_tokens:
         prompt_tokens, source = longest_prompt(recipe)

@@ -212,6 +212,15 @@ def test_setup_refuses_a_part_that_does_not_exist(checkout, snapshot):
     snapshot(done.stderr)
 
 
+@pytest.mark.parametrize("version", [(3, 10), (3, 11), (3, 14), (3, 15)])
+def test_setup_refuses_a_python_for_which_torch_has_no_wheels(version, monkeypatch):
+    [code] = re.findall(r"\$\(PYTHON\) -c '(import sys; .*?)'\n", (ROOT / "Makefile").read_text())
+    monkeypatch.setattr(sys, "version_info", (*version, 0))
+    with pytest.raises(SystemExit) as ended:
+        exec(code)
+    assert bool(ended.value.code) == (version in ((3, 10), (3, 15)))
+
+
 def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
     question, download = "-m machine.hardware dev vllm\n", "uv pip install"
     # nothing to ask with: the Dockerfile copies it later
