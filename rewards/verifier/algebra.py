@@ -8,7 +8,6 @@ size: 10^{-20} and 10^{-21} differ.
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import lru_cache
 from random import Random
 
@@ -17,7 +16,6 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationCo
 from sympy.core.function import AppliedUndef
 
 from .context import Unreadable
-from .notation import closing, split
 from .wholes import TURNED
 
 _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="none")
@@ -34,42 +32,11 @@ _AROUND_ZERO = [-2001, -29, *range(-5, 6, 2), *range(1, 8, 3), 12, 21, 2001]
 _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
 
 
-class _CommonDivisor(sympy.Function):
-    """`\\gcd`, which the parser would compute for letters as if they were polynomials."""
-
-    @classmethod
-    def eval(cls, *numbers):
-        return sympy.igcd(*numbers) if all(number.is_Integer for number in numbers) else None
-
-
-class _CommonMultiple(_CommonDivisor):
-    """`\\lcm`."""
-
-    @classmethod
-    def eval(cls, *numbers):
-        if not all(number.is_Integer for number in numbers):
-            return None
-        return sympy.S.Zero if 0 in numbers else sympy.ilcm(*numbers)
-
-
-_COMMON_OF = re.compile(r"\\(gcd|lcm)\s*\(")
-_COMMON = {"gcd": _CommonDivisor, "lcm": _CommonMultiple}
-
-
 @lru_cache(maxsize=4096)
 def parse(text: str):
     """The sympy expression of `text`, unevaluated as far as the parser leaves it, with exact
     decimals."""
     # The parser would add the numbers, and drop the base.
-    common = {}
-    while match := _COMMON_OF.search(text):
-        end = closing(text, match.end() - 1)
-        if end is None:
-            raise Unreadable(text)
-        name = f"Q_{{{900 + len(common)}}}"
-        parts = split(text[match.end() : end], re.compile(","))
-        common[sympy.Symbol(name)] = _COMMON[match[1]](*map(parse, parts))
-        text = f"{text[: match.start()]} {name} {text[end + 1 :]}"
     if re.search(r"(?<![_\d])\d+\s+\d|(?<![a-zA-Z}]\^)(?<![a-zA-Z] \^)[\d)]\s*_", text):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
@@ -86,7 +53,6 @@ def parse(text: str):
     if not isinstance(expression, sympy.Expr):
         raise Unreadable(text)
     letter = sympy.Symbol("i")
-    expression = expression.xreplace(common)
     return expression.subs(letter, sympy.I) if expression.has(letter) else expression
 
 
@@ -157,8 +123,6 @@ def _points(gold, answer, names: list) -> list[tuple]:
     powers = gold.atoms(sympy.Pow) | answer.atoms(sympy.Pow)
     roots = [power for power in powers if power.base.free_symbols and not power.exp.is_Integer]
     both = gold + answer
-    if both.has(*_COMMON.values()):
-        return _grid(count, range(1, 60), 1)
     if both.has(*_STEPS):
         if all(str(name) in "klmnKMN" for name in names):  # integers by custom
             return _grid(count, _INTEGERS, 1)
@@ -237,15 +201,6 @@ def _is_term_lost(expression, names: list, point: tuple, digits: int) -> bool:
 def _is_close(x, y, digits: int = _DIGITS) -> bool:
     tolerance = sympy.Float(10, digits) ** (_SLACK - digits)
     return bool(abs(x - y) <= tolerance * (abs(x) + abs(y)))
-
-
-def close(exact: str, rounded: Fraction, places: int) -> bool:
-    """Whether a constant differs from its rounding by no more than one unit of its last place."""
-    number = _value_at(_evaluated(parse(exact)), [], ())
-    if number is None:
-        return False
-    difference = abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
-    return bool(difference * 10**places <= 1)
 
 
 def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:

@@ -9,8 +9,6 @@ from functools import lru_cache
 from math import nan
 from operator import add, mul, neg, pos, sub, truediv
 
-from .notation import closing, depths
-
 _EXPRESSION = re.compile(
     r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){}"
     r" A-Za-ci-z])+"
@@ -103,42 +101,7 @@ def functions_in(text: str) -> set[str]:
     return set(re.findall(r"\\(?:sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", text))
 
 
-def is_product_of_primes(text: str) -> bool:
-    """Whether each base of a product of powers is a prime number."""
-    bases = re.findall(r"\d+", re.sub(r"\^\s*\{?\s*\d+", "", text))
-    return all(_is_prime(int(base)) for base in bases[:40])
-
-
-def _is_prime(n: int) -> bool:
-    """Whether `n`, below a million, is a prime number."""
-    return 1 < n < 10**6 and all(n % k for k in range(2, int(n**0.5) + 1))
-
-
-# ---- forms, where a problem asks for one
-
-
-def count_factors(text: str) -> int:
-    """How many brackets stand in a product, each as often as its power says."""
-    powers = re.findall(r"\([^()]*[a-z][^()]*\)(?:\^\{?(\d))?", text)
-    return sum(int(power or 1) for power in powers)
-
-
 def has_square_in_root(text: str) -> bool:
     """Whether a square root has a square left in it."""
     roots = map(int, re.findall(r"\\sqrt\{(\d{1,6})\}", text))
     return any(n % (m * m) == 0 for n in roots for m in range(2, 1 + int(n**0.5)))
-
-
-def is_sum(text: str) -> bool:
-    """Whether a sign stands between two terms outside all brackets."""
-    text = text.replace(" ", "")
-    signs = (at for at, depth in enumerate(depths(text)) if depth == 0 and text[at] in "+-")
-    return any(at and text[at - 1] not in "+-*/^" for at in signs)
-
-
-def has_sum_in_brackets(text: str) -> bool:
-    """Whether a sum stands in parentheses, which do not enclose all of `text` and are no
-    function's."""
-    if closing(text, 0) == len(text) - 1:
-        text = re.sub(r"^\((.*)\)$", r"\1", text)
-    return any(is_sum(inner) for inner in re.findall(r"(?<![A-Za-z]{2})\(([^()]*)\)", text))

@@ -60,7 +60,7 @@ def _undecided(*texts: object) -> bool:
 
 
 # Stands for the algebra in the trainer's process.
-_NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided, close=_undecided)
+_NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided)
 
 
 def compare_by_algebra(

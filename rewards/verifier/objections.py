@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import gcd
 
-from .arithmetic import count_factors, has_square_in_root, has_sum_in_brackets, is_sum
+from .arithmetic import has_square_in_root
 from .notation import closing, key, plain
 from .numerals import NUMBER, SCALES
 from .phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, SIMPLIFIED, Phrase
@@ -106,14 +106,18 @@ def _form_missed(
 
 
 def _form_of_expression_missed(gold: str, answer: str, question: str) -> Phrase | None:
-    if FACTORED.is_in(question):
-        is_coarse = count_factors(answer) < count_factors(gold) or is_sum(answer)
-        return FACTORED if is_coarse and not is_sum(gold) else None
     if SIMPLIFIED.is_in(question) and has_square_in_root(answer) and not has_square_in_root(gold):
         return SIMPLIFIED
-    if EXPANDED.is_in(question) and has_sum_in_brackets(answer) and not has_sum_in_brackets(gold):
-        return EXPANDED
-    return None
+    has_other_signs = _signs_of(gold) != _signs_of(answer)
+    wanted = [request for request in (FACTORED, EXPANDED) if request.is_in(question)]
+    return wanted[0] if wanted and has_other_signs else None
+
+
+def _signs_of(text: str) -> list[str]:
+    """The numbers, letters and signs of an expression, whatever their order, but those for times:
+    in another order they are factors or terms in another order."""
+    text = re.sub(r"\\(?:cdot|times)(?![a-zA-Z])|[*+{}]", " ", key(text))
+    return sorted(re.findall(r"\\[a-z]+|\d+|\S", text))
 
 
 # ---- a copy of what the question says

@@ -4,9 +4,9 @@ value."""
 import re
 
 from .context import Context, Unreadable
-from .notation import key, plain
+from .notation import key
 from .single_values import UNREAD, same_texts, variables
-from .value import is_left_side, is_name, is_variable, value
+from .value import is_left_side, is_name, value
 from .value_types import Expr, Quantity, Relation, Value, Words
 
 _ASKS_FOR_AN_EQUATION = re.compile(r"equation of|asymptote|directrix|axis of")
@@ -16,7 +16,6 @@ _ARGUMENT = re.compile(r"(?<=^[A-Zb-eg-z])\([a-z]\)$")  # of C(m)
 
 def relations(gold: Relation, answer: Relation, context: Context) -> bool:
     """`x = …` is equal by its value, other relations by algebra: `y = 2x + 1` and `y - 2x = 1`."""
-    answer = _turned(answer)
     gold_name = _ARGUMENT.sub("", gold.sides[0])
     answer_name = _ARGUMENT.sub("", answer.sides[0])
     are_equations = set(gold.signs) == {"="} and set(answer.signs) == {"="}
@@ -59,7 +58,7 @@ def value_of_gold(gold: Relation, answer: Value, context: Context) -> bool:
 
 
 def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
-    r"""An answer `x = 5`, `40+2 = 42` or `2\sqrt2 \approx 2.83` has the value that it ends in."""
+    """An answer `x = 5` or `40+2 = 42` has the value that it ends in."""
     is_equation = set(answer.signs) == {"="}
     # V_2/V_1, where the question asks for the first to the second
     is_second_to_first = re.fullmatch(r"(.+)_\{?2\}?/\1_\{?1\}?", answer.sides[0].replace(" ", ""))
@@ -74,23 +73,14 @@ def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
 
 
 def _value_meant(relation: Relation, context: Context, is_rounded: bool = False) -> Value | None:
-    r"""The one value that `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in, the rounded one
-    with `is_rounded`; None if its sides disagree."""
-    relation = _turned(relation)
+    r"""The one value that `x = …` or `40+2 = 42` ends in, or with `is_rounded` `x \approx 2.83`;
+    None if its sides disagree."""
     signs = list(relation.signs)
     sides = list(relation.sides)
-    if signs == [_APPROX] and not sides[0]:
-        return value(sides[1]) if is_rounded else None
-    if signs[0] in ("=", _APPROX) and _has_no_value(sides[0], context.question):
-        if signs[0] == _APPROX and not is_rounded:
-            return None
-        del signs[0], sides[0]
-    if signs[-1:] == [_APPROX]:
-        if not _rounds(sides[-2], sides[-1], context):
-            return None
-        if is_rounded:
-            return value(sides[-1])
-        del signs[-1], sides[-1]
+    if not sides[0] or _has_no_value(sides[0], context.question):
+        del sides[0]
+        if is_rounded and signs[0] == _APPROX:
+            signs[0] = "="
     if any(sign != "=" for sign in signs):
         return None
     if all(_agree(sides[-1], side, context) for side in sides[:-1]):
@@ -103,32 +93,6 @@ def _has_no_value(side: str, question: str) -> bool:
     if is_left_side(side):
         return True
     return bool(question) and key(side).lower() in key(question)  # "x^2 + y^2 = 25"
-
-
-def _turned(relation: Relation) -> Relation:
-    """`5 = x` as `x = 5`."""
-    first = relation.sides[0]
-    last = relation.sides[-1]
-    if relation.signs == ("=",) and is_variable(last) and not is_variable(first):
-        return Relation(("=",), (last, first))
-    return relation
-
-
-def _rounds(exact: str, decimal: str, context: Context) -> bool:
-    """Whether `decimal` is `exact` rounded to the digits it shows."""
-    rounded = value(decimal)
-    if not isinstance(rounded, Quantity) or "." not in rounded.written:
-        return False
-    places = len(rounded.written.partition(".")[2])
-    number = value(exact)
-    if isinstance(number, Quantity):
-        return abs(number.value - rounded.value) * 10**places <= 1
-    if not isinstance(number, Expr):
-        return False
-    try:
-        return context.algebra.close(plain(number.text), rounded.value, places)
-    except Unreadable:  # the answer's own text, not the gold
-        return False
 
 
 def _agree(last: str, side: str, context: Context) -> bool:

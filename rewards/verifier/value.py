@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
-from math import inf, nan
 
 from . import scalars
 from .notation import closing, plain, split
@@ -57,7 +56,6 @@ _ALL_REALS = Interval(MINUS_INFINITY, INFINITY, True, True)
 _WITHOUT = re.compile(
     r"\\(?:setminus|backslash)(?![a-zA-Z])|(?<=\\mathbb\{R\})\s*[-\\](?=\s*[\[(\\])"
 )
-_POSITIONS = {MINUS_INFINITY: -inf, INFINITY: inf}
 
 
 def value(text: str) -> Value:
@@ -156,32 +154,18 @@ def _difference(text: str) -> Union | None:
     if len(parts) != 2:
         return None
     interval, removed = map(value, parts)
-    if not isinstance(interval, Interval):
+    if not isinstance(interval, Interval) or not isinstance(removed, Set) or not removed.items:
         return None
-    if not isinstance(removed, Set) or not removed.items:
-        return None
-    holes = sorted(removed.items, key=_position)
+    return _with_holes(interval, removed.items)
+
+
+def _with_holes(interval: Interval, holes: Iterable[Value]) -> Union:
+    """`interval` but for the values inside it, in their order."""
     ends = [interval.lower, *holes, interval.upper]
-    positions = [_position(end) for end in ends]
-    is_single = len(holes) == 1 and interval == _ALL_REALS  # any number is inside
-    if not is_single and any(first >= second for first, second in pairwise(positions)):
-        return None
     pieces = [Interval(lower, upper, True, True) for lower, upper in pairwise(ends)]
     pieces[0] = replace(pieces[0], left_open=interval.left_open)
     pieces[-1] = replace(pieces[-1], right_open=interval.right_open)
     return Union(tuple(pieces))
-
-
-def _position(end: Value) -> float:
-    """Where a value stands on the number line; `nan`, which is in no order, for an expression."""
-    return getattr(end, "value", _POSITIONS.get(end, nan))
-
-
-def _without(interval: Interval, hole: Value) -> Union:
-    """`interval` but for one value inside it."""
-    below = Interval(interval.lower, hole, interval.left_open, True)
-    above = Interval(hole, interval.upper, True, interval.right_open)
-    return Union((below, above))
 
 
 def _list(text: str) -> List | None:
@@ -221,7 +205,7 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
     r"""The interval that `x < 5`, `5 \ge x` or `1 < x \le 2` describes."""
     are_names = [is_variable(side) for side in sides]
     if signs == [r"\ne"] and are_names[0]:
-        return _without(_ALL_REALS, value(sides[1]))
+        return _with_holes(_ALL_REALS, [value(sides[1])])
     if not all(sign in TURNED for sign in signs):
         return None
     if are_names == [False, True]:

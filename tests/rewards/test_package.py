@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from rewards import verifier
 from rewards.verifier import hosts
 from tests.made_runs import chat
 from tests.support import ROOT
@@ -147,21 +148,22 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(installed):
 
 
 @pytest.mark.parametrize("answer, expected", [(r"\boxed{3/4}", 1.0), ("6/8", 0.0), ("", 0.0)])
-def test_the_functions_for_other_libraries(answer, expected):
-    """`6/8` is wrong only because it copies the question."""
+def test_the_functions_for_other_libraries(answer, expected, monkeypatch):
+    """Those of README.md; `6/8` is wrong only because it copies the question."""
+    monkeypatch.setitem(sys.modules, "grpo_verifier", verifier)
+    functions = {}
+    [block] = re.findall(
+        r"```python\n(import asyncio.*?)```", (VERIFIER / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    exec(block, functions)
     gold, asked = "3/4", "Simplify 6/8"
     prompt, completion = [chat("user", asked)], [chat("assistant", answer)]
     task = SimpleNamespace(answer=gold, prompt_text=asked)
-    given = [
+    rewards = [
         hosts.correct_answer([completion], [gold], [prompt])[0],
-        hosts.compute_score("gsm8k", answer, gold, {"question": asked}),
-        hosts.process_results({"question": asked, "answer": gold}, [answer])["correct"],
-        asyncio.run(hosts.rubric_function(completion, gold, prompt)),
-        asyncio.run(hosts.task_reward(task, SimpleNamespace(last_reply=answer))),
+        functions["compute_score"]("gsm8k", answer, gold, {"question": asked}),
+        functions["process_results"]({"question": asked, "answer": gold}, [answer])["correct"],
+        asyncio.run(functions["rubric_function"](completion, gold, prompt)),
+        asyncio.run(functions["task_reward"](task, SimpleNamespace(last_reply=answer))),
     ]
-    assert given == [expected] * 5
-
-
-def test_a_question_is_not_needed():
-    assert hosts.compute_score("", r"\boxed{6/8}", "3/4") == 1.0
-    assert asyncio.run(hosts.rubric_function(r"\boxed{6/8}", "3/4")) == 1.0
+    assert rewards == [expected] * 5
