@@ -103,10 +103,11 @@ def test_a_warm_start_has_a_page(tab, show, tmp_path):
     assert tab.get_by_role("button", name="lost 0").is_disabled()
 
 
-@pytest.mark.parametrize("view", ["overview", "groups/0/1/0", "changed/0"])
+@pytest.mark.parametrize("view", ["overview", "groups/0/1/0", "changed/0", "lab/0"])
 def test_a_view_fits_a_phone_and_can_be_read_in_both_schemes(tab, runs, view):
     tab.set_viewport_size(PHONE)
     visit(tab, runs[2] + view, ".chart canvas, .detail h2")
+    tab.evaluate("document.querySelectorAll('details').forEach((e) => (e.open = true))")
     assert tab.evaluate(FITS)
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)

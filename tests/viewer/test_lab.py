@@ -221,6 +221,13 @@ def test_matched_rates_are_matched_under_noise_too(noise):
     assert np.mean(lengths["grpo"]) / np.mean(lengths["rloo"]) == pytest.approx(7 / 8, abs=0.07)
 
 
+def test_what_is_added_to_every_reward_misleads_who_has_no_baseline():
+    for algorithm, ends in (("grpo", [0.997, 0.997]), ("reinforce", [0.994, 0.782])):
+        runs = [bandit.run(algorithm, offset=offset)["expected_reward"] for offset in (0, 2)]
+        assert [run[-1] for run in runs] == pytest.approx(ends, abs=6e-4)
+        assert (runs[0] == pytest.approx(runs[1], abs=1e-6)) == (algorithm == "grpo")
+
+
 def test_two_peaks_trap_who_learns_fast_from_few():
     """The page's own number, 8 of 30; at the defaults, none of ten."""
     trap = {"num_generations": 2, "num_iterations": 1, "learning_rate": 4.0, "matched": False}

@@ -41,6 +41,7 @@ function signalWidget() {
     group.dataset.taught = taught;
   }
   redraw();
+  const rare = (size) => teaching(0.01, size);
   const right_ = [["1", "408, the second likeliest"], ["0", "418, the likeliest"], ["9", "136, a rare one"]];
   return widget("signal", "Variety, difficulty and signal", ["drag the temperature to 0.2, then to 3, and press Play.", "cold, the model says the same answer again and again, and few groups teach; hot, right answers grow rare. A question that is nearly always or never right teaches little: the curve."], {
     controls: [
@@ -50,7 +51,7 @@ function signalWidget() {
       moreSettings(slide("seed", "seed of the groups", 0, 50, 1)),
     ],
     picture: [bars.element, group, playedGroups.element, said, figure.figure],
-    below: [h("p", { class: "quiet" }, "The curve is 1 − pᴳ − (1 − p)ᴳ. A larger group teaches more often, but costs more answers: at p = 1%, G = 64 teaches in 47% of the groups and G = 8 in 8%, yet of 100 answers drawn that is 0.7 groups that teach against 1.")],
+    below: [h("p", { class: "quiet" }, `The curve is 1 − pᴳ − (1 − p)ᴳ. A larger group teaches more often, but costs more answers: at p = 1%, G = 64 teaches in ${percent(rare(64))} of the groups and G = 8 in ${percent(rare(8))}, yet of 100 answers drawn that is ${fixed((100 / 64) * rare(64), 2)} groups that teach against ${fixed((100 / 8) * rare(8), 2)}.`)],
   });
 }
 
