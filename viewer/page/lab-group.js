@@ -31,7 +31,8 @@ function groupWidget({ question, gold, early, late }) {
       if (i < asked.size) row.show(rewards[i], gains[first + i]);
     });
     equation.textContent = `advantage = ${EQUATIONS[asked.kind]}. Where it is above 0 the answer is made likelier, where it is below 0 less likely.`;
-    said.textContent = `${firstAnswer(gains[first])} Mean of the ${group.length} rewards ${fixed(mean)}, standard deviation ${fixed(std)}. ${whyOfGroup(group)}`;
+    const yours = asked.own === null ? "" : `Yours earns ${asked.own}: its advantage is ${fixed(gains[0])}. `;
+    said.textContent = `${yours}${firstAnswer(gains[first])} Mean of the ${group.length} rewards ${fixed(mean)}, standard deviation ${fixed(std)}. ${whyOfGroup(group)}`;
   }
   const firstAnswer = (gain) => `Answer 1 earns ${number(rewards[0])} and ${gain > 0 ? "is pushed up" : gain < 0 ? "is pushed down" : "is not moved"}: its advantage is ${fixed(gain)}.`;
   function draw(name) {

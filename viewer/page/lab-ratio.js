@@ -100,7 +100,7 @@ function klWidget() {
   return widget("kl", "The KL of a policy, and k3", ["drag the weight of a word, then press Play: words are drawn, as in training.", "of a single word k1, its log-ratio, may be negative, and k3 never is; the means of both arrive at the exact KL, k3's here with less scatter."], {
     controls: [
       h("p", { class: "quiet" }, "What follows “The capital of France is”:"),
-      h("table", { class: "numbers words" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+      h("div", { class: "wide" }, h("table", { class: "numbers words" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))),
       h("div", { class: "choices" }, reset),
       moreSettings(slide("seed", "seed of the words", 0, 50, 1)),
     ],
