@@ -9,7 +9,6 @@ import re
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 # What libraries raise when they refuse the values they are given.
@@ -41,6 +40,11 @@ def place_of(keys: tuple, places: Mapping[tuple, Place], otherwise: Place) -> Pl
     return places.get(keys, otherwise)
 
 
+def dotted(keys: tuple) -> str:
+    """The name of a key: `grpo.max_steps`. Items of lists have no part in it."""
+    return ".".join(key for key in keys if isinstance(key, str))
+
+
 def item(value: object) -> tuple[str]:
     """The key of a list's item in a place. It does not depend on the items beside it."""
     return (repr(value),)
@@ -68,7 +72,7 @@ class Fault(NamedTuple):
         return f"{self.level}: {self}"
 
 
-# The faults of a section: the keys below it, and the message. schema/recipe.py adds the place.
+# Faults of a recipe: the keys, from the section on, and the message that is to follow their names.
 Complaints = Iterator[tuple[tuple, str]]
 
 
@@ -78,7 +82,7 @@ class RecipeError(Exception):
 
     def __init__(self, faults: Iterable[Fault | str]):
         self.faults = [fault if isinstance(fault, Fault) else Fault("", fault) for fault in faults]
-        super().__init__("\n".join(str(fault) for fault in self.faults))
+        super().__init__("\n".join(map(str, self.faults)))
 
 
 class NotReached(RecipeError):
@@ -96,12 +100,15 @@ class RunStopped(Exception):
 
 def closest(name: object, names) -> list[str]:
     """The nearest of `names` in a list, which is empty where none is near."""
-    return difflib.get_close_matches(str(name), [str(candidate) for candidate in names], n=1)
+    return difflib.get_close_matches(str(name), map(str, names), n=1)
 
 
 def nearest(name: object, names) -> str:
     """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
-    return "".join(f"; did you mean {candidate}?" for candidate in closest(name, names))
+    near = closest(name, names)
+    if not near:
+        return ""
+    return f"; did you mean {near[0]}?"
 
 
 def nearest_or_all(name: object, names) -> str:
@@ -115,8 +122,8 @@ def raised_by(error: BaseException) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     if any(frame.filename == "<template>" for frame in frames):  # jinja2 calls it so
         return TEMPLATE
-    parts = Path(frames[-1].filename).parts if frames else ()
-    return parts[parts.index("site-packages") + 1] if "site-packages" in parts[:-1] else None
+    path = frames[-1].filename.partition("/site-packages/")[2] if frames else ""
+    return path.split("/")[0] or None
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -129,9 +136,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_exhausted(error: BaseException) -> bool:
     """Whether this machine has no process, thread, open file or memory left for something new."""
-    number = getattr(error, "errno", None) if isinstance(error, OSError) else None
-    no_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
-    return no_thread or number in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    if isinstance(error, OSError):
+        return error.errno in (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    return isinstance(error, RuntimeError) and str(error) == "can't start new thread"
 
 
 @contextlib.contextmanager

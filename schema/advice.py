@@ -3,7 +3,7 @@ checked."""
 
 from collections.abc import Iterator
 
-from console.faults import Complaints, Fault, NotReached, Place, RecipeError
+from console.faults import Complaints, Fault, NotReached, Place, RecipeError, dotted
 from schema import names
 from schema.configs import setting
 from schema.sections import Recipe
@@ -139,7 +139,7 @@ ADVICE = (
 
 def fault_at(recipe: Recipe, level: str, keys: tuple, message: str) -> Fault:
     """The fault at the place where the recipe has `keys`, with their names in its message."""
-    return Fault(recipe.place(*keys), f"{'.'.join(keys)}: {message}", level)
+    return Fault(recipe.place(*keys), f"{dotted(keys)}: {message}", level)
 
 
 def faults_of_error(

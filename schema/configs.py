@@ -5,20 +5,26 @@ import ast
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import MISSING
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from console.faults import REFUSALS, Fault, RecipeError, nearest
+from console.faults import REFUSALS, Fault, RecipeError
 from machine import hardware
 from schema import stages
 from schema.sections import Recipe
-from schema.values import Number, remote_trackers, rule_of
+from schema.values import BY_TYPE, MAY_BE_NOTHING, RULES, Rule, remote_trackers
 
-SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
+# The config classes of the libraries' sections, and of the algorithms that take the section `grpo`.
+SECTIONS = {
+    "adapter": "peft.tuners.lora.config.LoraConfig",
+    "quantization": "transformers.utils.quantization_config.BitsAndBytesConfig",
+}
 SECTIONS |= {name: stage.config for name, stage in stages.STAGES.items()}
+CLASSES = SECTIONS | {name: algorithm.config for name, algorithm in stages.ALGORITHMS.items()}
 
 # Keys of the lines that a run logs. trl's name for the share of held-out problems that are right:
 ACCURACY = "eval_rewards/correct_answer/mean"
@@ -41,8 +47,6 @@ FREE_KEYS += ("vllm_gpu_memory_utilization", "log_completions")
 SPLIT = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation")
 # The schedules whose rate after a step does not depend on how many are to follow.
 STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
-PATTERNS = ("rank_pattern", "alpha_pattern")
-EXPERTS_PREFIX = r".*\."  # peft writes it before the name of experts in them
 # Held-out problems in a batch, for each completion of a training batch, if transformers answers.
 EVALUATED = 2
 
@@ -52,27 +56,14 @@ EVALUATED = 2
 # class itself.
 
 
-def _trl_source(config: str) -> tuple[str, str, str]:
-    """Package, file and name of a class of trl: `trl.trainer.SFTConfig` is in the file
-    trainer/sft_config.py."""
-    package, *folders, name = config.split(".")
-    file = f"{name.removesuffix('Config').lower()}_config.py"
-    return package, "/".join([*folders, file]), name
-
-
-CLASSES = {
-    "adapter": ("peft", "tuners/lora/config.py", "LoraConfig"),
-    "quantization": ("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),
-}
-for name, trainer in (stages.STAGES | stages.ALGORITHMS).items():
-    CLASSES[name] = _trl_source(trainer.config)
-_INHERITED = (
-    ("peft", "config.py", "PeftConfig"),
-    ("peft", "config.py", "PeftConfigMixin"),
-    ("trl", "trainer/base_config.py", "_BaseConfig"),
-    ("transformers", "training_args.py", "TrainingArguments"),
+# The sources of fields that those classes inherit.
+INHERITED = (
+    "peft.config.PeftConfig",
+    "peft.config.PeftConfigMixin",
+    "trl.trainer.base_config._BaseConfig",
+    "transformers.training_args.TrainingArguments",
 )
-_BY_NAME = {source[-1]: source for source in (*CLASSES.values(), *_INHERITED)}
+BY_NAME = {path.rpartition(".")[2]: path for path in (*CLASSES.values(), *INHERITED)}
 UNKNOWN = object()  # stands for a default that the class computes when it is imported
 
 
@@ -90,27 +81,32 @@ class Field(NamedTuple):
 
 def fields(section: str) -> dict[str, Field]:
     """Every field that a section of a recipe may set, by its name."""
-    return fields_of(*CLASSES[section])
+    return fields_of(CLASSES[section])
 
 
 @cache
-def fields_of(package: str, file: str, name: str) -> dict[str, Field]:
+def fields_of(path: str) -> dict[str, Field]:
     """Every field of a class in a file of a package, with the fields that it inherits from the
     classes above."""
+    module, _, name = path.rpartition(".")
+    package, *parts = module.split(".")
     folder = Path(find_spec(package).submodule_search_locations[0])
-    tree = ast.parse((folder / file).read_text(encoding="utf-8"))
+    tree = ast.parse(folder.joinpath(*parts).with_suffix(".py").read_text(encoding="utf-8"))
     node = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
     declared = {}
     for base in reversed(node.bases):
-        if isinstance(base, ast.Name) and base.id in _BY_NAME:
-            declared |= fields_of(*_BY_NAME[base.id])
+        if isinstance(base, ast.Name) and base.id in BY_NAME:
+            declared |= fields_of(BY_NAME[base.id])
     return declared | dict(_declared(node.body))
 
 
 def defaults(section: str) -> dict[str, Any]:
     """The default of every field whose source states one, by the field's name."""
-    values = {key: field.default for key, field in fields(section).items()}
-    return {key: value for key, value in values.items() if value is not UNKNOWN}
+    values = {}
+    for key, field in fields(section).items():
+        if field.default is not UNKNOWN:
+            values[key] = field.default
+    return values
 
 
 def _declared(body: list[ast.stmt]) -> Iterator[tuple[str, Field]]:
@@ -136,13 +132,30 @@ def _literal(value: ast.expr | None) -> Any:
         return UNKNOWN
 
 
+def rule_of(section: str, key: str, type: str) -> Any | None:
+    """The rule for the value of a key: from the table RULES, or else by the type of its field. None
+    for a type that may name a file, an address or code: no recipe may set such a field."""
+    if key in RULES[section]:
+        return RULES[section][key]
+    for name in type.split(" | "):
+        if name in BY_TYPE:
+            return BY_TYPE[name]
+    return None
+
+
+def refusal(section: str, key: str, value: Any, type: str, default: Any) -> str | None:
+    """The reason why a key that a recipe may set cannot have this value, or None. `type`,
+    `default`: see `Field`."""
+    if value is None and (default is None or key in MAY_BE_NOTHING):
+        return None
+    if value is None and default is not MISSING:
+        return "has no value: give one, or leave the key out"
+    return rule_of(section, key, type).refusal(value)
+
+
 @cache
 def section_class(section: str) -> type:
-    return _class(SECTIONS[section])
-
-
-def _class(path: str) -> type:
-    module, _, name = path.rpartition(".")
+    module, _, name = CLASSES[section].rpartition(".")
     return getattr(import_module(module), name)
 
 
@@ -201,7 +214,7 @@ def training_config(recipe: Recipe, section: str):
         message = "float16 is not sharded here: take ACCELERATE=ddp"
         raise RecipeError([Fault(recipe.place("model", "dtype"), message)])
     if section == "grpo" and recipe.algorithm is not None:
-        config_class = _class(stages.algorithm(recipe.algorithm).config)
+        config_class = section_class(recipe.algorithm)
         accepted = fields(recipe.algorithm)
         arguments = defaults("grpo") | arguments
         arguments = {key: value for key, value in arguments.items() if key in accepted}
@@ -260,7 +273,7 @@ def with_floats(section: str, values: dict[str, Any]) -> dict[str, Any]:
     converted = dict(values)
     for key, value in values.items():
         rule = rule_of(section, key, fields(section)[key].type)
-        if isinstance(rule, Number) and not rule.is_whole and value is not None:
+        if isinstance(rule, Rule) and rule.is_fraction and value is not None:
             converted[key] = float(value)
     return converted
 
@@ -288,7 +301,9 @@ def vllm_dtype(recipe: Recipe) -> str:
     process. Float32 would be several times slower.
     """
     autocast = training_arguments(recipe, "grpo")["bf16"] and hardware.has_arithmetic("bfloat16")
-    return "bfloat16" if autocast and recipe.model.dtype == "float32" else recipe.model.dtype
+    if autocast and recipe.model.dtype == "float32":
+        return "bfloat16"
+    return recipe.model.dtype
 
 
 def without_place(resolved: dict) -> dict:
@@ -451,49 +466,8 @@ def adapter_config(recipe: Recipe):
     return section_class("adapter")(**values)
 
 
-def require_modules(recipe: Recipe, model):
-    """Refuse an adapter that names modules, parameters or layers which the model does not have:
-    peft silently ignores such names as long as another name exists.
-
-    Raises:
-        RecipeError: names the first missing name, and the nearest name that exists.
-    """
-    modules = [name for name, _ in model.named_modules()]
-    parameters = [name for name, _ in model.named_parameters()]
-    _require_names(recipe, "target_modules", "module", modules)
-    _require_names(recipe, "target_parameters", "parameter", parameters, 2)
-    _require_names(recipe, "exclude_modules", "module", modules)
-    _require_names(recipe, "modules_to_save", "module", modules)
-    for key in PATTERNS:
-        _require_names(recipe, key, "module", [*modules, *parameters])
-    layers = (recipe.adapter or {}).get("layers_to_transform")
-    count = model.config.get_text_config().num_hidden_layers
-    if layers is not None and max([layers] if isinstance(layers, int) else layers) >= count:
-        message = f"{layers} is too high: the model's layers are 0 to {count - 1}"
-        place = recipe.place("adapter", "layers_to_transform")
-        raise RecipeError([Fault(place, f"adapter.layers_to_transform: {message}")])
-
-
-def _require_names(recipe: Recipe, key: str, kind: str, existing: list[str], parts: int = 1):
-    """Refuse a key of the adapter with a name that ends none of the existing names.
-
-    Args:
-        kind: what the names name, for the message.
-        parts: how many parts of an existing name, counted from its end, a suggestion has.
-    """
-    names = recipe.adapter.get(key) if recipe.adapter else None
-    if isinstance(names, str):  # `all-linear`
-        return
-    for name in names or []:
-        ending = f".{name.removeprefix(EXPERTS_PREFIX)}"
-        if not any(f".{candidate}".endswith(ending) for candidate in existing):
-            endings = {".".join(candidate.split(".")[-parts:]) for candidate in existing}
-            hint = nearest(name, sorted(endings))
-            message = f"adapter.{key}: the model has no {kind} {name}{hint}"
-            raise RecipeError([Fault(recipe.place("adapter", key), message)])
-
-
 def quantization_config(recipe: Recipe):
     """`BitsAndBytesConfig` of a recipe, or None."""
-    values = with_floats("quantization", recipe.quantization or {})
-    return section_class("quantization")(**values) if values else None
+    if not recipe.quantization:
+        return None
+    return section_class("quantization")(**with_floats("quantization", recipe.quantization))

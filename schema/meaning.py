@@ -8,7 +8,7 @@ section of the recipe that is not a mapping is empty there.
 
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -39,30 +39,24 @@ ELSEWHERE = (
 
 
 def check_model(section: dict, recipe: dict) -> Complaints:
-    name, build = section.get("name_or_path"), section.get("build")
+    name = section.get("name_or_path")
+    build = section.get("build")
     if (name is None) == (build is None):
         message = "set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here)"
         if build is not None:
             message += "; `build: null`, or `name_or_path: null`, takes away a base's"
-        yield (), f"model: {message}"
-    refusal = names.no_such_folder(name) if name else None
+        yield ("model",), message
+    refusal = name and names.no_such_folder(name)
     if refusal:
-        yield ("name_or_path",), f"model.name_or_path: {refusal}"
+        yield ("model", "name_or_path"), refusal
     if isinstance(build, str) and build not in names.BUILDERS:
-        yield ("build",), f"model.build: no builder {build!r}{nearest(build, names.BUILDERS)}"
+        yield ("model", "build"), f"no builder {build!r}{nearest(build, names.BUILDERS)}"
     if section.get("dtype") == "float16":
-        yield from _check_float16(recipe)
-
-
-def _check_float16(recipe: dict) -> Complaints:
-    message = "float16 weights cannot be trained, only an adapter beside them"
-    if not recipe.get("adapter"):
-        remedy = "add an `adapter` section"
-    elif recipe["adapter"].get("modules_to_save"):
-        remedy = "leave adapter.modules_to_save out"
-    else:
-        return
-    yield ("dtype",), f"model.dtype: {message}: {remedy}, or take float32"
+        adapter = recipe.get("adapter")
+        remedy = "leave adapter.modules_to_save out" if adapter else "add an `adapter` section"
+        if not adapter or adapter.get("modules_to_save"):
+            message = "float16 weights cannot be trained, only an adapter beside them"
+            yield ("model", "dtype"), f"{message}: {remedy}, or take float32"
 
 
 def check_adapter(section: dict, recipe: dict) -> Complaints:
@@ -72,99 +66,93 @@ def check_adapter(section: dict, recipe: dict) -> Complaints:
         return
     for key in ("lora_dropout", "lora_bias", "use_dora"):
         if section.get(key):
-            message = "peft has none for adapter.target_parameters: leave it out"
-            yield (key,), f"adapter.{key}: {message}"
+            yield ("adapter", key), "peft has none for adapter.target_parameters: leave it out"
     if recipe.get("grpo", {}).get("use_vllm") or recipe.get("evaluate", {}).get("engine") == "vllm":
-        message = (
-            "vLLM has not been tried with them: set grpo.use_vllm: false and evaluate.engine:"
-            " transformers"
-        )
-        yield ("target_parameters",), f"adapter.target_parameters: {message}"
+        message = "vLLM has not been tried with them: set grpo.use_vllm: false and evaluate.engine:"
+        yield ("adapter", "target_parameters"), f"{message} transformers"
 
 
 def check_quantization(section: dict, recipe: dict) -> Complaints:
     if recipe.get("adapter") is None:
-        yield (), "quantization: quantised weights cannot be trained; add an `adapter` section"
+        yield ("quantization",), "quantised weights cannot be trained; add an `adapter` section"
     if [section.get(key) for key in ("load_in_4bit", "load_in_8bit")].count(True) != 1:
-        yield (), "quantization: set exactly one of load_in_4bit and load_in_8bit to true"
+        yield ("quantization",), "set exactly one of load_in_4bit and load_in_8bit to true"
 
 
 def check_data(section: dict, recipe: dict) -> Complaints:
     if section.get("train", []) == []:
-        yield ("train",) if "train" in section else (), "data.train: name at least one data set"
-    yield from _check_data_sets("data", "train", section.get("train"), names.TRAIN_KEYS)
+        yield ("data", "train"), "name at least one data set"
+    yield from _check_data_sets(("data", "train"), section.get("train"), names.TRAIN_KEYS)
     if section.get("dir") and not Path(section["dir"]).is_dir():
-        yield ("dir",), f"data.dir: {section['dir']} is not a folder"
+        yield ("data", "dir"), f"{section['dir']} is not a folder"
     if section.get("own_solutions") is None:
         return
     if recipe.get("sft") is None:
         message = "they are for a warm start, and this recipe has no `sft` section: add one"
-        yield ("own_solutions",), f"data.own_solutions: {message}"
+        yield ("data", "own_solutions"), message
     if recipe.get("tools"):
-        yield ("own_solutions",), f"data.own_solutions: {ONE_TURN}"
+        yield ("data", "own_solutions"), ONE_TURN
     if section.get("worked") is not None:
         message = "it counts the data's worked solutions, which data.own_solutions replaces"
-        yield ("worked",), f"data.worked: {message}: keep one of them"
+        yield ("data", "worked"), f"{message}: keep one of them"
 
 
 def check_evaluate(section: dict, recipe: dict) -> Complaints:
+    keys = ("evaluate", "benchmarks")
     entries = section.get("benchmarks", [])
     defaults = {key: getattr(Evaluate, key) for key in names.SAMPLED}
     settings = {key: section[key] for key in defaults if key in section}
-    sampling = defaults | settings
-    yield from _check_data_sets("evaluate", "benchmarks", entries, names.BENCHMARK_KEYS, sampling)
-    if isinstance(entries, list) and all(map(_has_label, entries)):
-        for label, times in Counter(map(names.benchmark_label, entries)).items():
-            if times > 1:
-                remedy = "leave one out, or rename its file"
-                message = f"{label} is named {times} times; their results would mix: {remedy}"
-                yield ("benchmarks",), f"evaluate.benchmarks: {message}"
-    for message in _greedy_faults(defaults, settings | {"top_p": 1}, "evaluate."):
-        yield ("samples",), f"evaluate.{message}"
-    if section.get("engine") == "vllm" and recipe.get("quantization"):
+    yield from _check_data_sets(keys, entries, names.BENCHMARK_KEYS, defaults | settings)
+    labels: Counter[str] = Counter()
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, str) or (isinstance(entry, dict) and entry):
+            labels[names.benchmark_label(entry)] += 1
+    for label, times in labels.items():
+        if times > 1:
+            message = f"{label} is named {times} times; their results would mix"
+            yield keys, f"{message}: leave one out, or rename its file"
+    for key, message in _greedy_faults(defaults, settings | {"top_p": 1}, "evaluate."):
+        yield ("evaluate", key), message
+    if section.get("engine") != "vllm":
+        return
+    if recipe.get("quantization"):
         message = "vllm would serve the adapter on unquantised weights, on which it was not trained"
-        yield ("engine",), f"evaluate.engine: {message}: set it to transformers"
-    if section.get("engine") == "vllm" and recipe.get("tools"):
-        yield ("engine",), f"evaluate.engine: with `tools` {NOT_BY_VLLM}"
+        yield ("evaluate", "engine"), f"{message}: set it to transformers"
+    if recipe.get("tools"):
+        yield ("evaluate", "engine"), f"with `tools` {NOT_BY_VLLM}"
 
 
-def _has_label(entry: object) -> bool:
-    return isinstance(entry, str) or (isinstance(entry, dict) and bool(entry))
-
-
-def _greedy_faults(defaults: dict, settings: dict, section: str = "") -> list[str]:
-    """The faults of a benchmark's own sampling settings, or of a section's, if its answers are
-    greedy."""
+def _greedy_faults(defaults: dict, settings: dict, section: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (key, message) of a benchmark's own sampling settings, or of a section's, that greedy
+    answers have no use for."""
     sampling = defaults | settings
     if sampling["temperature"]:
-        return []
-    messages = []
+        return
     if sampling["samples"] > 1 and settings.keys() & {"samples", "temperature"}:
         message = "greedy answers to a problem would all be the same"
-        messages.append(f"samples: {sampling['samples']} {message}; set {section}temperature")
+        yield "samples", f"{sampling['samples']} {message}; set {section}temperature"
     if settings.get("top_p", 1) < 1:
-        messages.append("top_p: greedy answers do not read it; set temperature, or leave it out")
-    return messages
+        yield "top_p", "greedy answers do not read it; set temperature, or leave it out"
 
 
 def _check_data_sets(
-    section: str, key: str, entries: object, rules: dict, sampling: dict | None = None
+    keys: tuple, entries: object, rules: dict, sampling: dict | None = None
 ) -> Complaints:
-    """Check a list of data sets.
+    """Check the list of data sets at these keys.
 
     Args:
         rules: the rule of each key that every data set in this list may have.
         sampling: how benchmarks without sampling settings of their own are answered.
     """
     for entry in entries if isinstance(entries, list) else []:
-        for message in _entry_faults(f"{section}.{key}", entry, rules, sampling):
-            yield (key, item(entry)), message
+        for message in _entry_faults(entry, rules, sampling):
+            yield (*keys, item(entry)), message
 
 
-def _entry_faults(key: str, entry: object, rules: dict, sampling: dict | None) -> list[str]:
+def _entry_faults(entry: object, rules: dict, sampling: dict | None) -> list[str]:
     """The faults of one data set in a list of them."""
     if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
-        return [f"{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`"]
+        return [f"{entry!r} is neither a name nor a single `name: {{arguments}}`"]
     name, options = names.name_and_arguments(entry)
     if not isinstance(options, dict):
         return [f"{name}: expected arguments such as {{digits: 2}}, got {options!r}"]
@@ -176,7 +164,8 @@ def _entry_faults(key: str, entry: object, rules: dict, sampling: dict | None) -
         return [f"data set {name!r}: {error}"]
     messages = _option_faults(function, options, rules)
     if sampling and not messages:
-        messages = _greedy_faults(sampling, names.own_sampling(entry))
+        for key, message in _greedy_faults(sampling, names.own_sampling(entry)):
+            messages.append(f"{key}: {message}")
     return [f"{name}: {message}" for message in messages]
 
 
@@ -185,23 +174,27 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     data set in the list may have."""
     parameters = inspect.signature(function).parameters
     is_users = isinstance(function, partial)  # a file, a folder or a set of the Hub
-    shared = {key: rules[key] for key in rules if key in options and key not in parameters}
-    arguments = {key: value for key, value in options.items() if key not in shared}
     messages = []
-    for key in arguments:
+    arguments = {}
+    shared = {}
+    for key, value in options.items():
+        place = next((place for place, keys in ELSEWHERE if key in keys), None)
+        if key not in parameters and key in rules:
+            shared[key] = value
+        elif key not in parameters and place:
+            messages.append(f"{key!r} is for {place}: leave it out here")
+        else:
+            arguments[key] = value
         if key in ("split", "folder") and not is_users:
             messages.append(f"{key!r} is not a recipe's to give: the stage sets it")
-    places = _misplaced_keys(arguments, parameters)
-    messages += [f"{key!r} is for {place}: leave it out here" for key, place in places.items()]
-    arguments = {key: value for key, value in arguments.items() if key not in places}
-    is_file = is_users and function.func is of_file
-    if is_file and arguments.pop("split", None) is not None:
+    if is_users and function.func is of_file and arguments.pop("split", None) is not None:
         message = "a file has no splits: leave it out, or name a folder that has a file for each"
         messages.append(f"split: {message}")
     messages += names.argument_faults(function, arguments, rules)
-    messages += names.missing_arguments(function, ["split", *arguments])
-    for key, rule in shared.items():
-        refusal = rule.refusal(options[key])
+    for name in names.missing_names(function, ["split", *arguments]):
+        messages.append(f"needs the argument {name!r}")
+    for key, value in shared.items():
+        refusal = rules[key].refusal(value)
         if refusal:
             messages.append(f"{key}: {refusal}")
     if is_users and isinstance(arguments.get("columns"), dict):
@@ -209,26 +202,17 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     return messages
 
 
-def _misplaced_keys(arguments: dict, parameters: dict) -> dict[str, str]:
-    """The arguments that belong to other data sets, each with the place where it belongs."""
-    places = {}
-    for place, keys in ELSEWHERE:
-        for key in arguments:
-            if key in keys and key not in parameters:
-                places[key] = place
-    return places
-
-
 def check_rewards(section: dict, recipe: dict) -> Complaints:
     if not section:
-        yield (), "rewards: name at least one reward"
-    elif all(_has_zero_weight(options) for options in section.values()):
-        yield (), "rewards: all weights are 0, so nothing would be learned"
+        yield ("rewards",), "name at least one reward"
+    elif all(
+        isinstance(options, dict) and options.get("weight") == 0 for options in section.values()
+    ):
+        yield ("rewards",), "all weights are 0, so nothing would be learned"
     yield from _check_completion_rewards(section, recipe)
     for name, options in section.items():
         if not isinstance(options, dict):
-            message = f"expected a mapping such as {{weight: 1.0}}, got {options!r}"
-            yield (name,), f"rewards.{name}: {message}"
+            yield ("rewards", name), f"expected a mapping such as {{weight: 1.0}}, got {options!r}"
         elif name == names.LEARNED:
             yield from _check_reward_model(options)
         else:
@@ -237,33 +221,24 @@ def check_rewards(section: dict, recipe: dict) -> Complaints:
 
 def _check_reward_model(options: dict) -> Complaints:
     """What is wrong with the options of the recipe's reward model."""
-    about = f"rewards.{names.LEARNED}"
-    refusals = {}
-    for key, value in options.items():
-        if key in OF_LEARNED:
-            refusals[key] = OF_LEARNED[key].refusal(value)
-        else:
-            near = nearest(key, OF_LEARNED)
-            refusals[key] = f"trl asks the model itself, which has no such option{near}"
     if "model" not in options:
-        yield (names.LEARNED,), f"{about}: it needs a `model`: {OF_LEARNED['model'].words}"
-    elif not refusals["model"]:
-        refusals["model"] = names.no_such_folder(options["model"])
-    for key, refusal in refusals.items():
+        yield ("rewards", names.LEARNED), f"it needs a `model`: {OF_LEARNED['model'].words}"
+    for key, value in options.items():
+        refusal = f"trl asks the model itself, which has no such option{nearest(key, OF_LEARNED)}"
+        if key in OF_LEARNED:
+            refusal = OF_LEARNED[key].refusal(value)
+        if key == "model" and not refusal:
+            refusal = names.no_such_folder(value)
         if refusal:
-            yield (names.LEARNED, key), f"{about}.{key}: {refusal}"
-
-
-def _has_zero_weight(options: object) -> bool:
-    return isinstance(options, dict) and options.get("weight", 1.0) == 0
+            yield ("rewards", names.LEARNED, key), refusal
 
 
 def _check_reward(name: str, options: dict) -> Complaints:
     """Check a reward that is a function, and its options."""
     for key, rule in names.REWARD_KEYS.items():
-        refusal = rule.refusal(options[key]) if key in options else None
+        refusal = key in options and rule.refusal(options[key])
         if refusal:
-            yield (name, key), f"rewards.{name}.{key}: {refusal}"
+            yield ("rewards", name, key), refusal
     try:
         function = names.reward_function(name)
     except LookupError:
@@ -271,40 +246,34 @@ def _check_reward(name: str, options: dict) -> Complaints:
         advice += "; your own has its file before its name, as mine.short_proofs"
         if name in GONE_REWARDS:
             advice = f": {GONE_REWARDS[name]}"
-        yield (name,), f"unknown reward {name!r}{advice}"
+        yield ("rewards", name), f"unknown reward{advice}"
     except ImportError as error:
-        yield (name,), f"reward {name!r}: {error}"
+        yield ("rewards", name), str(error)
     else:
-        arguments = names.reward_arguments(options)
-        yield from _check_arguments(name, function, arguments)
-        yield from _check_parameters(name, function, arguments)
+        yield from _check_arguments(name, function, names.reward_arguments(options))
 
 
 def _check_arguments(name: str, function: Callable, arguments: dict) -> Complaints:
+    """Check the arguments of a reward, that a factory gets all of them, and that a reward takes
+    every column of the data. What else a reward needs must be columns of the data: see
+    `names.missing_columns`."""
     for key, value in arguments.items():
-        if key not in names.TRAINER_ARGUMENTS:
+        if key in names.TRAINER_ARGUMENTS:
+            yield ("rewards", name, key), "the trainer gives it; leave it out"
+        else:
             for message in names.argument_faults(function, {key: value}, names.REWARD_KEYS):
-                yield (name, key), f"{name}: {message}"
-    for key in names.TRAINER_ARGUMENTS:
-        if key in arguments:
-            yield (name, key), f"{name}: {key}: the trainer gives it; leave it out"
+                yield ("rewards", name, key), message.removeprefix(f"{key}: ")
     longest = arguments.get("longest")
     if name == "brevity" and type(longest) in (int, type(None)):  # other types are refused above
         refusal = count().refusal(longest)
         if refusal:
-            message = f"{refusal}; set it to grpo.max_completion_length"
-            yield (name, "longest"), f"rewards.brevity.longest: {message}"
-
-
-def _check_parameters(name: str, function: Callable, arguments: dict) -> Complaints:
-    """Check that a factory gets all its arguments, and that a reward takes every column of the
-    data. What else a reward needs must be columns of the data: see `names.missing_columns`."""
+            yield ("rewards", name, "longest"), f"{refusal}; set it to grpo.max_completion_length"
     if not names.is_reward(function):
-        for message in names.missing_arguments(function, arguments):
-            yield (name,), f"{name}: {message}"
+        for argument in names.missing_names(function, arguments):
+            yield ("rewards", name), f"needs the argument {argument!r}"
     elif not names.takes_columns(function):
         message = "add `**columns` to its parameters: a reward is given every column of the data"
-        yield (name,), f"{name}: {message}"
+        yield ("rewards", name), message
 
 
 def _check_completion_rewards(section: dict, recipe: dict) -> Complaints:
@@ -315,17 +284,16 @@ def _check_completion_rewards(section: dict, recipe: dict) -> Complaints:
         if isinstance(options, dict) and "steps" in options and name != names.LEARNED:
             step_rewards.append(name)
     if len(step_rewards) > 1:
-        first, second = step_rewards[:2]
-        message = f"{first} has `steps` already, and only one may"
-        yield (second, "steps"), f"rewards.{second}.steps: {message}"
+        message = f"{step_rewards[0]} has `steps` already, and only one may"
+        yield ("rewards", step_rewards[1], "steps"), message
     if "correct_answer" in step_rewards:
-        yield ("correct_answer", "steps"), "correct_answer: a step is no answer; leave `steps` out"
+        yield ("rewards", "correct_answer", "steps"), "a step is no answer; leave `steps` out"
     if section and section.keys() <= {*step_rewards, names.LEARNED}:
         reason = "only the steps have one" if step_rewards else "only a model gives one"
-        yield (), f"rewards: add one for whole completions, such as correct_answer: {reason}"
+        yield ("rewards",), f"add one for whole completions, such as correct_answer: {reason}"
     one_turn = [name for name in section if name in step_rewards or name == names.LEARNED]
     if recipe.get("tools") and one_turn:
-        yield (one_turn[0],), f"rewards.{one_turn[0]}: {ONE_TURN}"
+        yield ("rewards", one_turn[0]), ONE_TURN
 
 
 CHECKS = {

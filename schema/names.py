@@ -3,11 +3,10 @@ benchmark, a reward; and whether a recipe's arguments fit the function that take
 
 import inspect
 import re
-import types
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Literal, Union, get_args, get_origin, get_type_hints
+from typing import get_type_hints
 
 import rewards
 from console.faults import Fault, nearest, nearest_or_all, said_by_library
@@ -16,7 +15,7 @@ from data.own import FILE_TYPES
 from data.problems import data_set, likely_column
 from rewards.tools import TOOLS
 from schema.sections import SAMPLED, Recipe, Sampling
-from schema.values import RULES, Number, Pattern, Where, count
+from schema.values import RULES, WHERE, count, number, of_type, pattern
 
 
 def argument_faults(
@@ -29,11 +28,10 @@ def argument_faults(
     Args:
         option_keys: keys that stand beside the arguments in a recipe. They may be what was meant.
     """
-    parameters = [
-        parameter.name
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is not parameter.POSITIONAL_ONLY
-    ]
+    parameters = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not parameter.POSITIONAL_ONLY:
+            parameters.append(name)
     messages = []
     for key in arguments:
         if key not in parameters:
@@ -43,48 +41,10 @@ def argument_faults(
     except Exception:  # a user's file may annotate with anything
         return messages
     for key, value in arguments.items():
-        if key in hints and not matches(value, hints[key]):
-            messages.append(f"{key}: expected {describe(hints[key])}, got {value!r}")
+        refusal = of_type(hints.get(key)).refusal(value)
+        if refusal:
+            messages.append(f"{key}: {refusal}")
     return messages
-
-
-WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    list: "a list",
-    dict: "a mapping",
-    type(None): "nothing",
-}
-
-
-def matches(value: object, hint: object) -> bool:
-    """Whether a YAML value is of the type. A whole number is of type float too. A type that YAML
-    cannot write takes any value."""
-    kind = get_origin(hint) or hint
-    arguments = get_args(hint)
-    if kind in (Union, types.UnionType):
-        return any(matches(value, option) for option in arguments)
-    if kind is Literal:
-        return value in arguments
-    if kind in (int, float):
-        return isinstance(value, int | kind) and not isinstance(value, bool)
-    if kind is list and arguments:
-        return isinstance(value, list) and all(matches(item, arguments[0]) for item in value)
-    return kind not in WORDS or isinstance(value, kind)
-
-
-def describe(hint: object) -> str:
-    """A type of YAML's values in words, for a message."""
-    kind = get_origin(hint) or hint
-    options = get_args(hint)
-    if kind in (Union, types.UnionType):
-        words = [describe(option) for option in options if option is not type(None)]
-        return " or ".join(dict.fromkeys(words))
-    if kind is Literal:
-        return " or ".join(map(repr, options))
-    return WORDS[kind]
 
 
 def missing_names(function: Callable, available: Iterable[str]) -> list[str]:
@@ -95,11 +55,6 @@ def missing_names(function: Callable, available: Iterable[str]) -> list[str]:
         if named and parameter.default is parameter.empty and parameter.name not in available:
             names.append(parameter.name)
     return names
-
-
-def missing_arguments(function: Callable, available: Iterable[str]) -> list[str]:
-    """A message for each of `missing_names`."""
-    return [f"needs the argument {name!r}" for name in missing_names(function, available)]
 
 
 def no_such_folder(name: str) -> str | None:
@@ -164,15 +119,15 @@ def samplings(recipe: Recipe) -> dict[str, Sampling]:
 BUILDERS = ("tiny-qwen3", "tiny-qwen3-tools", "smollm2-135m-instruct")
 # Keys of a data set that are not arguments of its function: of every set, of a set to train on, and
 # of a benchmark.
-DATA_KEYS = {"limit": count(), "where": Where()}
-TRAIN_KEYS = DATA_KEYS | {"weight": Number(0, 100, above=True)}
+DATA_KEYS = {"limit": count(), "where": WHERE}
+TRAIN_KEYS = DATA_KEYS | {"weight": number(0, 100, above=True)}
 BENCHMARK_KEYS = DATA_KEYS | {key: RULES["evaluate"][key] for key in SAMPLED}
 # Keys of a reward that are not arguments of its function. A negative weight is a penalty. A timeout
 # is in seconds per batch. `steps` makes it a reward of single steps, and is the text between two.
 REWARD_KEYS = {
-    "weight": Number(-1e6, 1e6),
-    "timeout": Number(0, 1e5, above=True),
-    "steps": Pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"'),
+    "weight": number(-1e6, 1e6),
+    "timeout": number(0, 1e5, above=True),
+    "steps": pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"'),
 }
 # What trl's trainer passes to a reward beside the columns of the data.
 TRAINER_ARGUMENTS = (
@@ -208,8 +163,10 @@ def reward_function(name: str) -> Callable:
     if name.startswith(TRL):
         from trl import rewards as trl_rewards
 
-        attributes = {key: getattr(trl_rewards, key) for key in trl_rewards.__all__}
-        functions = {key: value for key, value in attributes.items() if inspect.isfunction(value)}
+        functions = {}
+        for attribute in trl_rewards.__all__:
+            if inspect.isfunction(getattr(trl_rewards, attribute)):
+                functions[attribute] = getattr(trl_rewards, attribute)
         attribute = name.removeprefix(TRL)
         if attribute in functions:
             return functions[attribute]
@@ -231,13 +188,18 @@ def bind_reward(name: str, options: dict) -> Callable:
     function = reward_function(name)
     arguments = reward_arguments(options)
     with said_by_library(f"rewards.{name}"):
-        return partial(function, **arguments) if is_reward(function) else function(**arguments)
+        if is_reward(function):
+            return partial(function, **arguments)
+        return function(**arguments)
 
 
 def tools_of(recipe: Recipe) -> dict[str, Callable[..., str]]:
     """The functions that the recipe's policy may call, by name."""
-    names = [name_and_arguments(entry)[0] for entry in recipe.tools or []]
-    return {name: TOOLS[name] for name in names}
+    tools = {}
+    for entry in recipe.tools or []:
+        name, _ = name_and_arguments(entry)
+        tools[name] = TOOLS[name]
+    return tools
 
 
 def prepare_rewards(recipe: Recipe, solutions: list):
@@ -277,25 +239,23 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     """The faults of the rewards beside these columns of the data: a column would stand for an
     argument that only the recipe may set; or an argument is given by neither the recipe nor the
     data nor trl's trainer."""
-    messages: list[tuple[str, str]] = []
+    faults = []
     for name, options in recipe.rewards.items():
         if name == LEARNED:
             continue
+        messages = []
         for column in sorted(_recipe_arguments(name, options) & set(columns)):
-            message = (
-                f"the data has a column {column!r}, which would stand for this reward's argument of"
-                " that name: rename the column"
-            )
-            messages.append((name, message))
+            message = f"the data has a column {column!r}, which would stand for this reward's"
+            messages.append(f"{message} argument of that name: rename the column")
         function = reward_function(name)
         available = {*options, *columns, *TRAINER_ARGUMENTS}
         if "steps" in options:
             available.add("steps_before")
-        for argument in missing_names(function, available) if is_reward(function) else []:
-            hint = likely_column(argument, columns)
-            message = f"needs the argument {argument!r}, which no column of the data has: {hint}"
-            messages.append((name, message))
-    return [
-        Fault(recipe.place("rewards", name), f"rewards.{name}: {message}")
-        for name, message in messages
-    ]
+        # The arguments of a factory are judged in schema/meaning.py.
+        needed = missing_names(function, available) if is_reward(function) else []
+        for argument in needed:
+            message = f"needs the argument {argument!r}, which no column of the data has"
+            messages.append(f"{message}: {likely_column(argument, columns)}")
+        for message in messages:
+            faults.append(Fault(recipe.place("rewards", name), f"rewards.{name}: {message}"))
+    return faults

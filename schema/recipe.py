@@ -12,26 +12,25 @@ from console.faults import (
     Place,
     RecipeError,
     closest,
+    dotted,
     nearest,
     nearest_or_all,
     place_of,
 )
 from console.terminal import make_option
 from data.imports import is_trusted
-from schema import configs, meaning, values
-from schema.names import LEARNED, describe
+from schema import configs, meaning
+from schema.names import LEARNED
 from schema.refused_keys import AT_THE_TOP, GONE, reserved
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.values import LOCAL_HOSTS, RULES, remote_trackers
 
-# Names and lists that only schema/meaning.py can judge.
-CHECKED_BY_MEANING = {
-    ("model", "build"): str | None,
-    ("data", "train"): list,
-    ("evaluate", "benchmarks"): list,
-}
+# These stay for the rules of schema/meaning.py, which would miss them.
+NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
+# Only the command line may ask for these, whoever wrote the recipe.
+NEVER_IN_A_FILE = (("output_dir",), ("grpo", "vllm_server_host"))
 KEYS = ("seed", "output_dir", "algorithm", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = (
@@ -43,11 +42,8 @@ def _fields(section: str) -> dict[str, configs.Field]:
     """The keys that a section may have: its library's, or ours."""
     if section in configs.SECTIONS:
         return configs.fields(section)
-    declared = {}
-    for field in fields(OWN_SECTIONS[section]):
-        kind = "bool" if field.type is bool else ""
-        declared[field.name] = configs.Field(kind, field.default)
-    return declared
+    declared = fields(OWN_SECTIONS[section])
+    return {field.name: configs.Field("", field.default) for field in declared}
 
 
 def _section_hint(key: str, recipe: dict) -> str:
@@ -63,8 +59,7 @@ def _section_hint(key: str, recipe: dict) -> str:
     if not free:
         return f": {reserved(sections[0])[key]}"
     fitting = [name for name in free if name in recipe] or free
-    keys = [f"{name}.{key}" for name in fitting]
-    return f"; it is a key of a section: {', '.join(keys)}"
+    return f"; it is a key of a section: {', '.join(f'{name}.{key}' for name in fitting)}"
 
 
 class Draft:
@@ -111,13 +106,10 @@ class Draft:
         if self.path == Path("recipes/.yaml"):  # make completes an empty name to this
             advice = "name one (`make recipes` lists them), or leave it out for tiny-arithmetic"
             return f"RECIPE is empty: {advice}"
-        stem = self.path.stem
-        name = stem.removesuffix(".yaml")
-        if name == stem:
-            hint = nearest_or_all(
-                stem, sorted(file.stem for file in Path("recipes").glob("*.yaml"))
-            )
-        else:
+        recipes = sorted(file.stem for file in Path("recipes").glob("*.yaml"))
+        hint = nearest_or_all(self.path.stem, recipes)
+        name = self.path.stem.removesuffix(".yaml")
+        if name != self.path.stem:
             example = f"as RECIPE={name}, or a path, as RECIPE=./{name}.yaml"
             hint = f"; RECIPE is a name in recipes/, {example}"
         return Fault(Place(str(self.path)), f"no such recipe{hint}")
@@ -163,7 +155,7 @@ class Draft:
     def check(self):
         self._check_sections()
         for key, rule in RULES["recipe"].items():
-            refusal = rule.refusal(self.values[key]) if key in self.values else None
+            refusal = key in self.values and rule.refusal(self.values[key])
             if refusal:
                 self.fault((key,), f"{key}: {refusal}")
         for section in self.values:
@@ -173,12 +165,8 @@ class Draft:
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
                 for keys, message in complaints(sound[section], sound):
-                    # GRPO's rules may find fault with a key at the top, such as `algorithm`.
-                    at_top = section == "grpo" and keys and keys[0] in RULES["recipe"]
-                    self.fault(keys if at_top else (section, *keys), message)
+                    self.fault(keys, f"{dotted(keys)}: {message}")
         self._check_reach(sound)
-        if not self.reads_anywhere:
-            self._check_reads(sound)
 
     def _check_sections(self):
         """Check the names of the sections, and remove those without a value."""
@@ -199,62 +187,61 @@ class Draft:
                 self.fault((), f"the section `{key}` is missing")
 
     def _check_section(self, section: str):
-        if isinstance(self.values[section], dict):
-            if section != "rewards":
-                self._check_fields(section)
-            return
-        example = ""
-        if section in OWN_SECTIONS:
-            example = f": write {section}: {{{fields(OWN_SECTIONS[section])[0].name}: …}}"
-        message = f"expected a mapping, got {self.values[section]!r}{example}"
-        self.fault((section,), f"{section}: {message}")
+        values = self.values[section]
+        if not isinstance(values, dict):
+            message = f"{section}: expected a mapping, got {values!r}"
+            if section in OWN_SECTIONS:
+                message += f": write {section}: {{{fields(OWN_SECTIONS[section])[0].name}: …}}"
+            self.fault((section,), message)
+        elif section != "rewards":
+            for key, value in values.items():
+                message = self._key_refusal(section, key, value)
+                if message:
+                    self.fault((section, key), message)
 
     def _check_reach(self, sound: dict):
-        """Only the command line may ask to write outside `outputs/` or to reach another machine: a
-        recipe and its bases may come from a stranger. A tracker may also be named in a file that
-        the user has trusted.
-        """
+        """Refuse what writes, sends or reads elsewhere, unless the command line asks for it or, for
+        most of it, a file that the user has trusted: a recipe and its bases may come from a
+        stranger."""
+        for keys, reason, value in self._reaching(sound):
+            file = self._place(keys).source
+            may_be_trusted = keys not in NEVER_IN_A_FILE
+            if file not in self.files or (may_be_trusted and is_trusted(Path(file))):
+                continue
+            message = f"{dotted(keys)}: {reason}: only the command line may ask for that"
+            if value:
+                message += f" ({make_option('ARGS', [f'{dotted(keys)}={value}'])})"
+            if may_be_trusted:
+                message += f"; or, if you wrote this file: make trust {make_option('FILE', [file])}"
+            self.fault(keys, message)
+
+    def _reaching(self, sound: dict) -> Iterator[tuple[tuple, str, str]]:
+        """Yield the keys of what reaches elsewhere, the reason, and the value as the command line
+        takes it, or an empty text."""
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
-        host = sound.get("grpo", {}).get("vllm_server_host")
-        reaching = {}
         if Path("outputs").resolve() not in Path(folder).resolve().parents:
-            reaching["output_dir",] = (folder, "writes outside outputs/")
+            yield ("output_dir",), f"{folder} writes outside outputs/", folder
+        host = sound.get("grpo", {}).get("vllm_server_host")
         if host is not None and host not in LOCAL_HOSTS:
-            reason = "sends the run to another machine, or opens a server to it"
-            reaching["grpo", "vllm_server_host"] = (host, reason)
+            reason = f"{host} sends the run to another machine, or opens a server to it"
+            yield ("grpo", "vllm_server_host"), reason, host
         for section in STAGES:
             trackers = sound.get(section, {}).get("report_to")
             if remote_trackers(trackers):
-                if isinstance(trackers, list):  # as the command line takes it: [a,b]
+                if isinstance(trackers, list):
                     trackers = f"[{','.join(trackers)}]"
-                reaching[section, "report_to"] = (trackers, "sends the run to another machine")
-        for keys, (value, reason) in reaching.items():
-            file = self._place(keys).source
-            is_tracker = keys[-1] == "report_to"
-            if file not in self.files or (is_tracker and self._is_trusted(file)):
-                continue
-            name = ".".join(keys)
-            option = make_option("ARGS", [f"{name}={value}"])
-            message = f"{value} {reason}: only the command line may ask for that ({option})"
-            if is_tracker:
-                command = f"make trust {make_option('FILE', [file])}"
-                message += f"; or, if you wrote this file: {command}"
-            self.fault(keys, f"{name}: {message}")
-
-    def _check_reads(self, sound: dict):
-        """Only the command line, or a file that the user has trusted, may name what lies outside
-        its folder and the current one, or a server, which would be sent what is read."""
+                reason = f"{trackers} sends the run to another machine"
+                yield (section, "report_to"), reason, trackers
+        if self.reads_anywhere:
+            return
         for keys, name in self._names_of_files(sound):
-            file = self._place(keys).source
-            if not isinstance(name, str) or "\0" in name or self._is_trusted(file):
-                continue
-            path = Path(os.path.realpath(os.path.expanduser(name)))  # noqa: PTH111
-            if not any(map(path.is_relative_to, (Path(file).resolve().parent, Path.cwd()))):
-                self._refuse_untrusted(keys, f"{name} lies outside this file's folder and yours")
-        keys = ("grpo", "vllm_mode")
-        is_server = sound.get("grpo", {}).get("vllm_mode") == "server"
-        if is_server and not self._is_trusted(self._place(keys).source):
-            self._refuse_untrusted(keys, "the problems go to a server")
+            if isinstance(name, str) and "\0" not in name:
+                path = Path(os.path.realpath(os.path.expanduser(name)))  # noqa: PTH111
+                folder = Path(self._place(keys).source).resolve().parent
+                if not any(map(path.is_relative_to, (folder, Path.cwd()))):
+                    yield keys, f"{name} lies outside this file's folder and yours", ""
+        if sound.get("grpo", {}).get("vllm_mode") == "server":
+            yield ("grpo", "vllm_mode"), "the problems go to a server", ""
 
     def _names_of_files(self, sound: dict) -> Iterator[tuple[tuple, Any]]:
         """Yield what may name a file or folder, with its keys."""
@@ -269,21 +256,6 @@ class Draft:
             for entry in entries if isinstance(entries, list) else ():
                 yield keys, next(iter(entry), None) if isinstance(entry, dict) else entry
 
-    def _is_trusted(self, source: str) -> bool:
-        return source not in self.files or is_trusted(Path(source))
-
-    def _refuse_untrusted(self, keys: tuple, reason: str):
-        command = f"make trust {make_option('FILE', [self._place(keys).source])}"
-        remedy = f"only the command line may ask for that; or, if you wrote this file: {command}"
-        self.fault(keys, f"{'.'.join(keys)}: {reason}: {remedy}")
-
-    def _check_fields(self, section: str):
-        """Check the names and values of a section's keys."""
-        for key, value in self.values[section].items():
-            message = self._key_refusal(section, key, value)
-            if message:
-                self.fault((section, key), message)
-
     def _key_refusal(self, section: str, key: str, value: Any) -> str | None:
         declared = _fields(section)
         reasons = reserved(section)
@@ -296,27 +268,22 @@ class Draft:
             allowed = [field for field in declared if field not in reasons]
             hint = nearest(key, allowed) or _section_hint(key, self.values)
             return f"unknown key {name}{hint}"
-        if (section, key) in CHECKED_BY_MEANING:
-            kind = CHECKED_BY_MEANING[section, key]
-            if isinstance(value, kind):
-                return None
-            return f"{name}: expected {describe(kind)}, got {value!r:.80}"
-        refusal = values.refusal(section, key, value, *declared[key])
-        return f"{name}: {refusal}" if refusal else None
+        refusal = configs.refusal(section, key, value, *declared[key])
+        return refusal and f"{name}: {refusal}"
 
     def _sound(self) -> dict[str, Any]:
         """The values without those that are faulty by themselves, to check whether the remaining
         values go together. A section that is not a mapping becomes an empty one."""
-        faulty = set(self.faulty) - CHECKED_BY_MEANING.keys()
+        faulty = set(self.faulty) - NEEDED
         sound = {}
         for section, value in self.values.items():
             if section not in RULES["recipe"]:
-                sound[section] = {}
-                for key, entry in value.items() if isinstance(value, dict) else ():
-                    if (section, key) not in faulty:
-                        sound[section][key] = entry
+                sound[section] = dict(value) if isinstance(value, dict) else {}
             elif (section,) not in faulty:
                 sound[section] = value
+        for keys in faulty:
+            if len(keys) == 2:
+                sound[keys[0]].pop(keys[1], None)
         return sound
 
     def recipe(self) -> Recipe:
@@ -325,9 +292,8 @@ class Draft:
             values[section] = kind(**values.get(section, {}))
         values.setdefault("seed", 42)
         values.setdefault("output_dir", f"outputs/{self.path.stem}")
-        return Recipe(
-            name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values
-        )
+        name = self.path.stem
+        return Recipe(name=name, asked_for=self._asked_for(), places=self.places, **values)
 
     def _asked_for(self) -> dict[str, Any]:
         """The options of `make` that name this recipe and its overrides."""
@@ -383,7 +349,7 @@ def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
     faults = []
     for section in sections:
         values = getattr(recipe, section)
-        complaint = configs.complaint(recipe, section) if values is not None else None
+        complaint = values is not None and configs.complaint(recipe, section)
         if complaint:
             words = complaint.split()
             keys = [key for key in values if key in complaint or str(values[key]) in words]

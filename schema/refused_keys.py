@@ -3,7 +3,7 @@ libraries that are decided elsewhere or not offered, and names that are gone."""
 
 from functools import cache
 
-from schema import configs, values
+from schema import configs
 
 NOT_OFFERED = "the stage decides it, or it has not been tried here"
 
@@ -95,7 +95,9 @@ def reserved(section: str) -> dict[str, str]:
     for key, field in configs.fields(section).items():
         if key in REASONS:
             reasons[key] = REASONS[key]
-        elif key in ONLY_ELSEWHERE.get(section, ()) or not values.rule_of(section, key, field.type):
+        elif key in ONLY_ELSEWHERE.get(section, ()) or not configs.rule_of(
+            section, key, field.type
+        ):
             reasons[key] = NOT_OFFERED
     return reasons
 

@@ -43,7 +43,7 @@ _GRPO = (*_SFT, "rewards", "grpo", "algorithm")
 _STAGES = (
     Stage(
         "sft",
-        "trl.trainer.SFTConfig",
+        "trl.trainer.sft_config.SFTConfig",
         _SFT,
         title="an SFT warm start",
         # Our tokenised rows carry the mask of the completion.
@@ -51,7 +51,7 @@ _STAGES = (
     ),
     Stage(
         "grpo",
-        "trl.trainer.GRPOConfig",
+        "trl.trainer.grpo_config.GRPOConfig",
         _GRPO,
         title="GRPO",
         warm_start=True,
@@ -61,7 +61,7 @@ _STAGES = (
     ),
     Stage(
         "dpo",
-        "trl.trainer.DPOConfig",
+        "trl.trainer.dpo_config.DPOConfig",
         (*_GRPO, "dpo"),
         title="DPO on pairs from a GRPO run",
         warm_start=True,
@@ -91,11 +91,11 @@ class Algorithm:
 
 
 _ALGORITHMS = (
-    Algorithm("grpo", "GRPO", "trl.trainer.GRPOConfig"),
+    Algorithm("grpo", "GRPO", "trl.trainer.grpo_config.GRPOConfig"),
     Algorithm(
         "rloo",
         "RLOO",
-        "trl.trainer.RLOOConfig",
+        "trl.trainer.rloo_config.RLOOConfig",
         # RLOO does not divide its advantages by the standard deviation.
         {"loss_type": "rloo", "scale_rewards": "none"},
     ),

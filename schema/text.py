@@ -21,7 +21,7 @@ from ruamel.yaml import YAML, YAMLError, events
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from console.faults import Fault, Place, RecipeError, item, nearest_or_all
+from console.faults import Fault, Place, RecipeError, dotted, item, nearest_or_all
 from schema.values import MAY_BE_NOTHING
 
 LARGEST = 64 * 1024  # bytes; the largest recipe here has 2,000
@@ -109,7 +109,9 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
         if re.search("(?m)^%", text):
             raise Unreadable("a recipe is one YAML document, without directives", 1)
         root = yaml.compose(text)
-        value = None if root is None else yaml.constructor.construct_document(root)
+        if root is None:
+            return None, []
+        value = yaml.constructor.construct_document(root)
         str(value)  # fails for a number with more digits than Python writes
     except Unreadable:
         raise
@@ -117,7 +119,7 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
         raise _syntax_error(error, text) from None
     except ValueError as error:  # a number or a date that Python cannot hold
         raise Unreadable(f"not valid YAML: {error}") from None
-    return value, [] if root is None else _keys(root, (), yaml.constructor.construct_document)
+    return value, _keys(root, (), yaml.constructor.construct_document)
 
 
 def _syntax_error(error: YAMLError, text: str) -> Unreadable:
@@ -198,24 +200,22 @@ class Text(NamedTuple):
     files: list[str]
 
 
-def read_with_bases(path: Path) -> Text:
+def read_with_bases(path: Path, depth: int = 1) -> Text:
     """Read a recipe's file and the bases on which it builds.
+
+    Args:
+        depth: how many files the recipe has so far, with this one.
 
     Raises:
         FileNotFoundError: there is no such recipe.
         RecipeError: a file is not a mapping in YAML, or a base does not exist, is not in the same
             folder, or is one too many.
     """
-    texts = [_read(path)]
-    paths = [path]
-    while "base" in texts[-1].values:
-        texts[-1], base_path = _without_base(texts[-1], paths)
-        texts.append(_read(base_path))
-        paths.append(base_path)
-    combined = texts.pop()
-    while texts:
-        combined = _on_base(combined, texts.pop())
-    return combined
+    text = _read(path)
+    if "base" not in text.values:
+        return text
+    base_path = _take_base(text, path, depth)
+    return _on_base(read_with_bases(base_path, depth + 1), text)
 
 
 def _read(path: Path) -> Text:
@@ -232,21 +232,15 @@ def _read(path: Path) -> Text:
     faults = []
     for keys, line in lines:
         if keys in places:
-            name = ".".join(key for key in keys if isinstance(key, str))
-            message = f"{name} is set again, first in line {places[keys].line}: keep one of them"
-            faults.append(Fault(Place(str(path), line), message))
+            message = f"is set again, first in line {places[keys].line}: keep one of them"
+            faults.append(Fault(Place(str(path), line), f"{dotted(keys)} {message}"))
         places.setdefault(keys, Place(str(path), line))
     return Text(values, places, faults, [str(path)])
 
 
-def _without_base(text: Text, paths: list[Path]) -> tuple[Text, Path]:
-    """The text without its key `base`, and the path of the file that this key names.
-
-    Args:
-        paths: the recipe and its bases so far. The last path is the text's own.
-    """
+def _take_base(text: Text, path: Path, depth: int) -> Path:
+    """Remove the key `base` from a file's text, and return the path of the file that it names."""
     name = text.values["base"]
-    path = paths[-1]
     base_path = path.parent / str(name)
     refusal = None
     if next(iter(text.values)) != "base":
@@ -259,19 +253,20 @@ def _without_base(text: Text, paths: list[Path]) -> tuple[Text, Path]:
         recipes = sorted({file.name for file in path.parent.glob("*.yaml")} - {path.name})
         hint = nearest_or_all(name, recipes) if recipes else ""
         refusal = f"there is no file {base_path}{hint}"
-    elif len(paths) > MOST_BASES:
+    elif depth > MOST_BASES:
         refusal = f"more than {MOST_BASES} bases, each on the next: write out what one of them says"
     if refusal:
         raise RecipeError([Fault(text.places["base",], f"base: {refusal}")])
-    values = {key: value for key, value in text.values.items() if key != "base"}
-    places = {keys: place for keys, place in text.places.items() if keys != ("base",)}
-    return text._replace(values=values, places=places), base_path
+    del text.values["base"]
+    del text.places["base",]
+    return base_path
 
 
 def _on_base(base: Text, text: Text) -> Text:
     """A text whose values replace its base's values."""
-    inherited = {key: value for key, value in base.values.items() if key not in NOT_INHERITED}
-    values = _merged(inherited, text.values, ())
+    for key in NOT_INHERITED:
+        base.values.pop(key, None)
+    values = _merged(base.values, text.values, ())
     places = base.places | text.places
     return Text(values, places, text.faults + base.faults, text.files + base.files)
 

@@ -29,19 +29,14 @@ def check_stage(name: str, section: dict, recipe: dict) -> Complaints:
     if name == "grpo":
         yield from check_grpo(section, recipe)
     elif name == "dpo":
-        yield from check_dpo(section, recipe)
+        yield from check_dpo(recipe)
     yield from _check_shares(name, section, recipe)
-    yield from _check_warm_up(name, configs.defaults(name) | section)
-
-
-def _check_warm_up(name: str, values: dict) -> Complaints:
-    """Check that steps remain after the warm-up, to train at the learning rate. A fractional
-    warm-up is a share of the steps, and -1 steps follow from the epochs."""
+    # A fractional warm-up is a share of the steps, and -1 steps follow from the epochs.
+    values = configs.defaults(name) | section
     steps = values["max_steps"]
     warmup = values["warmup_steps"]
     if steps > 0 and isinstance(warmup, int) and steps <= warmup:
-        message = f"all {steps} steps would be warm-up; take fewer than that"
-        yield ("warmup_steps",), f"{name}.warmup_steps: {message}"
+        yield (name, "warmup_steps"), f"all {steps} steps would be warm-up; take fewer than that"
 
 
 def _check_shares(name: str, section: dict, recipe: dict) -> Complaints:
@@ -49,31 +44,34 @@ def _check_shares(name: str, section: dict, recipe: dict) -> Complaints:
     stage's, and the problems that choose the checkpoint."""
     if configs.shared(name, section) is not None:
         return
-    choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
     trained = stages.STAGES.keys() & recipe.keys()
     counts = []
     for count in range(1, 2 * processes() + 1):
         shares = [configs.shared(stage, recipe[stage], count) for stage in trained]
-        if None not in shares and choosing % count == 0:
+        if None not in shares and _choosing(recipe) % count == 0:
             counts.append(str(count))
     key = "per_device_train_batch_size"
     values = configs.defaults(name) | section
     message = f"{processes()} processes cannot share a step of {values[key]} ×"
     message += f" {values['gradient_accumulation_steps']} (gradient_accumulation_steps) evenly:"
-    message += f" take PROCESSES={' or '.join(counts)}, or change the batch"
-    yield (key,), f"{name}.{key}: {message}"
+    yield (name, key), f"{message} take PROCESSES={' or '.join(counts)}, or change the batch"
 
 
-def check_dpo(section: dict, recipe: dict) -> Complaints:
+def _choosing(recipe: dict) -> int:
+    """How many held-out problems choose the checkpoint."""
+    return recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
+
+
+def check_dpo(recipe: dict) -> Complaints:
     if recipe.get("tools"):
-        yield (), f"dpo: {ONE_TURN}"
+        yield ("dpo",), ONE_TURN
     grpo = recipe.get("grpo", {})
     if recipe.get("algorithm") == "rloo" and grpo.get("beta"):
         message = "RLOO's advantages contain its KL, and DPO tells its pairs apart by them"
-        yield (), f"grpo.beta: {message}: set it to 0"
+        yield ("grpo", "beta"), f"{message}: set it to 0"
     if grpo.get("log_completions") is False:
         message = "DPO's pairs are the completions that the GRPO run writes: leave it out"
-        yield (), f"grpo.log_completions: {message}"
+        yield ("grpo", "log_completions"), message
 
 
 def check_grpo(section: dict, recipe: dict) -> Complaints:
@@ -91,34 +89,33 @@ def check_grpo(section: dict, recipe: dict) -> Complaints:
 
 def _check_vllm(recipe: dict) -> Complaints:
     if recipe.get("model", {}).get("revision"):
-        message = (
+        yield (
+            ("grpo", "use_vllm"),
             "trl has vLLM load the newest revision of the model, not model.revision; download that"
-            " one (`hf download … --revision … --local-dir folder`) and name the folder"
+            " one (`hf download … --revision … --local-dir folder`) and name the folder",
         )
-        yield ("use_vllm",), f"grpo.use_vllm: {message}"
     if recipe.get("quantization"):
-        message = (
+        yield (
+            ("grpo", "use_vllm"),
             "vLLM cannot take the quantised weights that trl would send it: set it to false, or"
-            " remove the section `quantization`"
+            " remove the section `quantization`",
         )
-        yield ("use_vllm",), f"grpo.use_vllm: {message}"
 
 
 def _check_tools(values: dict, section: dict, recipe: dict) -> Complaints:
-    tools = recipe.get("tools", [])
-    if tools and values["use_vllm"]:
-        yield ("use_vllm",), f"grpo.use_vllm: with `tools` {NOT_BY_VLLM}"
+    if not recipe.get("tools"):
+        if "max_tool_calling_iterations" in section:
+            yield ("grpo", "max_tool_calling_iterations"), "only `tools` reads it; leave it out"
+        return
+    if values["use_vllm"]:
+        yield ("grpo", "use_vllm"), f"with `tools` {NOT_BY_VLLM}"
     # trl looks at the last token of a completion. There it finds the end of the turn that called a
     # tool.
-    if tools and values["mask_truncated_completions"]:
+    if values["mask_truncated_completions"]:
         message = (
-            "with `tools` trl takes a completion whose last call found no room for a whole one;"
-            " leave it out"
+            "with `tools` trl takes a completion whose last call found no room for a whole one"
         )
-        yield ("mask_truncated_completions",), f"grpo.mask_truncated_completions: {message}"
-    if "max_tool_calling_iterations" in section and not tools:
-        message = "only `tools` reads it; leave it out"
-        yield ("max_tool_calling_iterations",), f"grpo.max_tool_calling_iterations: {message}"
+        yield ("grpo", "mask_truncated_completions"), f"{message}; leave it out"
 
 
 def _check_algorithm(algorithm: stages.Algorithm, section: dict, recipe: dict) -> Complaints:
@@ -127,38 +124,33 @@ def _check_algorithm(algorithm: stages.Algorithm, section: dict, recipe: dict) -
     for key in section:
         if key not in configs.fields(algorithm.name):
             message = f"{algorithm.title} has no such setting (trl.{config}): leave it out"
-            yield (key,), f"grpo.{key}: {message}"
-    rewards = recipe.get("rewards", {}).values()
-    if any(isinstance(options, dict) and "steps" in options for options in rewards):
-        message = "has one advantage for a completion, and none for its steps: leave `steps` out"
-        yield ("algorithm",), f"algorithm: {algorithm.name} {message}"
+            yield ("grpo", key), message
+    for options in recipe.get("rewards", {}).values():
+        if isinstance(options, dict) and "steps" in options:
+            message = "has one advantage for a completion, and none for its steps"
+            yield ("algorithm",), f"{algorithm.name} {message}: leave `steps` out"
     if recipe.get("tools"):
-        message = "has no loop of `tools`: leave one of them out"
-        yield ("algorithm",), f"algorithm: {algorithm.title} {message}"
+        yield ("algorithm",), f"{algorithm.title} has no loop of `tools`: leave one of them out"
 
 
 def _check_validation(recipe: dict) -> Complaints:
     """Check that the problems that choose the checkpoint can be judged, that the processes can
     share them evenly, and that some of the held-out problems remain for the evaluation."""
+    key = ("grpo", "eval_steps")
     if recipe.get("rewards") and "correct_answer" not in recipe["rewards"]:
-        message = (
-            "held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks;"
-            " add it, with weight 0 if it should not be paid"
-        )
-        yield ("eval_steps",), f"grpo.eval_steps: {message}"
-    choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
+        message = "held-out accuracy is the mean of the reward `correct_answer`, which this recipe"
+        yield key, f"{message} lacks; add it, with weight 0 if it should not be paid"
+    choosing = _choosing(recipe)
     validation = recipe.get("data", {}).get("validation", Data.validation)
     if choosing % processes():
-        message = (
-            f"{processes()} processes cannot share {choosing} problems evenly; take a multiple"
-        )
-        yield ("eval_steps",), f"evaluate.checkpoint_problems: {message} of {processes()}"
+        message = f"{processes()} processes cannot share evaluate.checkpoint_problems = {choosing}"
+        yield key, f"{message} problems evenly; take a multiple of {processes()}"
     if validation <= choosing:
-        message = (
+        yield (
+            key,
             f"evaluate.checkpoint_problems = {choosing} problems choose the checkpoint, and none of"
-            f" the data.validation = {validation} is left to compare the stages: raise it"
+            f" the data.validation = {validation} is left to compare the stages: raise it",
         )
-        yield ("eval_steps",), f"grpo.eval_steps: {message}"
 
 
 def _check_batch(values: dict, section: dict) -> Complaints:
@@ -167,8 +159,14 @@ def _check_batch(values: dict, section: dict) -> Complaints:
     sampled = generation(section, 1)  # the same of the shares of several processes
     group_size = values["num_generations"]
     if sampled.completions % group_size:
-        message = _batch_message(sampled, group_size, values["per_device_train_batch_size"])
-        yield ("num_generations",), f"grpo.num_generations: {message}"
+        sizes = _fitting_groups(sampled.completions, group_size)
+        advice = f"take {', '.join(map(str, sizes))}, or " if sizes else ""
+        yield (
+            ("grpo", "num_generations"),
+            f"groups of {group_size} do not fill a generation batch of {sampled.completions}"
+            f" completions ({values['per_device_train_batch_size']} per_device_train_batch_size ×"
+            f" {sampled.steps} steps); {advice}change the batch",
+        )
     # A generation cycle must hold whole optimizer steps, or a step whole cycles. Otherwise a cycle
     # ends inside a step, and in every epoch at another place, because the last step of an epoch is
     # shorter: no `save_steps` would always fit.
@@ -176,46 +174,36 @@ def _check_batch(values: dict, section: dict) -> Complaints:
     if sampled.cycle % accumulated and accumulated % sampled.cycle:
         multiple = accumulated // sampled.cycle * sampled.cycle
         smaller = multiple or gcd(accumulated, sampled.cycle)
-        message = (
+        yield (
+            ("grpo", "gradient_accumulation_steps"),
             f"{accumulated} neither divides a generation cycle of {sampled.cycle} micro-steps"
             " (steps_per_generation × num_iterations) nor is a multiple of it, and a run resumed"
-            f" inside a cycle would differ; take {smaller} or {multiple + sampled.cycle}"
+            f" inside a cycle would differ; take {smaller} or {multiple + sampled.cycle}",
         )
-        yield ("gradient_accumulation_steps",), f"grpo.gradient_accumulation_steps: {message}"
         return
     # If the recipe sets neither key, our own default of save_steps fits.
-    save_steps = section.get("save_steps", values["eval_steps"])
-    saves = values["save_strategy"] == "steps" and save_steps
-    if saves and save_steps % sampled.aligned_steps:
-        key = "save_steps" if "save_steps" in section else "eval_steps"
-        message = (
-            f"a checkpoint after {save_steps} steps falls inside a generation cycle of"
-            f" {sampled.cycle} micro-steps, and a run resumed there would differ; take a multiple"
-            f" of {sampled.aligned_steps}"
-        )
-        yield (key,), f"grpo.save_steps: {message}"
-    elif saves and values["eval_steps"] and save_steps % values["eval_steps"]:
-        message = (
-            f"a checkpoint after {save_steps} steps would have no evaluation, and the best by"
-            f" evaluation is kept (grpo.eval_steps = {values['eval_steps']}); take a multiple of"
-            f" {lcm(values['eval_steps'], sampled.aligned_steps)}"
-        )
-        yield ("save_steps",), f"grpo.save_steps: {message}"
+    key = "save_steps" if "save_steps" in section else "eval_steps"
+    every = section.get("save_steps", values["eval_steps"])
+    if values["save_strategy"] != "steps" or not every:
+        return
+    message = f"a checkpoint after {every} steps"
+    if every % sampled.aligned_steps:
+        message += f" falls inside a generation cycle of {sampled.cycle} micro-steps, and a run"
+        message += " resumed there would differ"
+        yield ("grpo", key), f"{message}; take a multiple of {sampled.aligned_steps}"
+    elif values["eval_steps"] and every % values["eval_steps"]:
+        message += " would have no evaluation, and the best by evaluation is kept"
+        message += f" (grpo.eval_steps = {values['eval_steps']})"
+        multiple = lcm(values["eval_steps"], sampled.aligned_steps)
+        yield ("grpo", key), f"{message}; take a multiple of {multiple}"
 
 
-def _batch_message(sampled: configs.Generation, group_size: int, batch_size: int) -> str:
-    """The message for groups that do not fill the generation batch, with the nearest group sizes
-    that do."""
-    sizes = range(2, min(sampled.completions, LARGEST_GROUP) + 1)
-    fitting = [size for size in sizes if sampled.completions % size == 0]
+def _fitting_groups(completions: int, group_size: int) -> list[int]:
+    """The sizes of whole groups in so many completions that are nearest to a size."""
+    sizes = range(2, min(completions, LARGEST_GROUP) + 1)
+    fitting = [size for size in sizes if completions % size == 0]
     fitting.sort(key=lambda size: abs(size - group_size))
-    suggestions = sorted(fitting[:SUGGESTED])
-    advice = f"take {', '.join(map(str, suggestions))}, or " if suggestions else ""
-    return (
-        f"groups of {group_size} do not fill a generation batch of {sampled.completions}"
-        f" completions ({batch_size} per_device_train_batch_size × {sampled.steps} steps);"
-        f" {advice}change the batch"
-    )
+    return sorted(fitting[:SUGGESTED])
 
 
 def _check_losses(values: dict, section: dict) -> Complaints:
@@ -224,23 +212,21 @@ def _check_losses(values: dict, section: dict) -> Complaints:
     upper_clip = values["epsilon_high"]
     if values["loss_type"] == "cispo" and (upper_clip or 0) < 1:
         message = "cispo caps each token's weight there; set it, to 1 or more (ScaleRL uses 5)"
-        yield ("epsilon_high",), f"grpo.epsilon_high: {message}"
+        yield ("grpo", "epsilon_high"), message
     if upper_clip is None:
         upper_clip = values["epsilon"]
     if values["delta"] is not None and values["delta"] <= 1 + upper_clip:
-        message = (
-            f"{values['delta']} must be above 1 + {upper_clip}, the upper clip, to have an effect"
-        )
-        yield ("delta",), f"grpo.delta: {message}"
+        message = f"{values['delta']} must be above 1 + {upper_clip}, the upper clip"
+        yield ("grpo", "delta"), f"{message}, to have an effect"
     for key, (setting, readers) in READ_FOR.items():
         if key in section and str(values[setting]) not in readers:
             alternatives = " or ".join(readers).lower()
             message = f"only grpo.{setting}: {alternatives} reads it; set that, or leave it out"
-            yield (key,), f"grpo.{key}: {message}"
+            yield ("grpo", key), message
     engine, idle_engine, idle_options = "transformers", "vLLM", VLLM_SAMPLING
     if values["use_vllm"]:
         engine, idle_engine, idle_options = "vLLM", "transformers", TRANSFORMERS_SAMPLING
-    unread = [key for key in values["generation_kwargs"] or {} if key in idle_options]
+    unread = idle_options.keys() & (values["generation_kwargs"] or {})
     if unread:
-        message = f"{', '.join(unread)} is an option of {idle_engine}, but {engine} samples here"
-        yield ("generation_kwargs",), f"grpo.generation_kwargs: {message}"
+        message = f"{', '.join(sorted(unread))} is an option of {idle_engine}"
+        yield ("grpo", "generation_kwargs"), f"{message}, but {engine} samples here"

@@ -10,61 +10,76 @@ stranger (schema/refused_keys.py).
 
 import math
 import re
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin
 
 from console.faults import nearest, nearest_or_all
 from schema.stages import ALGORITHMS
 
 # Hints for names from other tools, where the nearest name would mean something else.
 HINTS = {
-    "gspo": "GSPO is importance_sampling_level: sequence, with loss_type: grpo",
-    "adamw": "did you mean adamw_torch?",
-    "True": "did you mean group?",
-    "False": "did you mean none?",
+    "gspo": "; GSPO is importance_sampling_level: sequence, with loss_type: grpo",
+    "adamw": "; did you mean adamw_torch?",
+    "True": "; did you mean group?",
+    "False": "; did you mean none?",
 }
-# Arguments of a template that trl and transformers set.
-LIBRARY_ARGUMENTS = ["messages", "tools", "documents", "add_generation_prompt"]
-LIBRARY_ARGUMENTS += ["bos_token", "eos_token", "pad_token", "unk_token"]
 MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
 
 
 @dataclass(frozen=True)
-class Number:
-    """A finite number from `low` to `high`. `above`: `low` itself is excluded; `below`: `high` is.
-    `also`: other values that are allowed."""
+class Rule:
+    """A value that `fits`; `words` say which do. `is_fraction`: a number that need not be whole."""
 
-    low: float
-    high: float
-    above: bool = False
-    below: bool = False
-    is_whole: bool = False
-    also: tuple = ()
+    words: str
+    fits: Callable[[Any], bool]
+    is_fraction: bool = False
 
     def refusal(self, value: Any) -> str | None:
-        if value in self.also and not isinstance(value, bool):
+        if self.fits(value):
             return None
-        kind = int if self.is_whole else int | float
-        fits = isinstance(value, kind) and not isinstance(value, bool)
-        fits = fits and self.low <= value <= self.high  # which no NaN is
-        fits = fits and not (self.above and value == self.low)
-        fits = fits and not (self.below and value == self.high)
-        return None if fits else f"expected {self}, got {value!r:.80}"
+        return f"expected {self.words}, got {value!r:.80}"
 
     def __str__(self) -> str:
-        words = "a whole number" if self.is_whole else "a number"
-        low = f"{self.low:,.10g}"
-        high = f"{self.high:,.10g}"
-        if self.high == MANY:
-            bounds = f"from {low} up"
-        else:
-            lower = f"above {low} and" if self.above else f"from {low} to"
-            upper = f"at most {high}" if self.above else high
-            if self.below:
-                upper = f"below {high}"
-            bounds = f"{lower} {upper}"
-        return f"{words} {bounds}" + "".join(f", or {value}" for value in self.also)
+        return self.words
+
+
+def number(low: float, high: float, above: bool = False, below: bool = False) -> Rule:
+    """A finite number from `low` to `high`. `above`: `low` itself is excluded; `below`: `high`
+    is."""
+
+    def fits(value: Any) -> bool:
+        is_excluded = (above and value == low) or (below and value == high)
+        return has_type(value, float) and low <= value <= high and not is_excluded
+
+    bounds = f"from {low:,.10g} to {high:,.10g}"
+    if high == MANY:
+        bounds = f"from {low:,.10g} up"
+    elif above:
+        bounds = f"above {low:,.10g} and at most {high:,.10g}"
+    elif below:
+        bounds = f"from {low:,.10g} to below {high:,.10g}"
+    return Rule(f"a number {bounds}", fits, is_fraction=True)
+
+
+def count(low: int = 1, high: int = MANY, *also) -> Rule:
+    """A whole number in that range, or one of `also`."""
+    words = str(number(low, high)).replace("a number", "a whole number")
+    words += "".join(f", or {value}" for value in also)
+    return Rule(
+        words, lambda value: has_type(value, int) and (low <= value <= high or value in also)
+    )
+
+
+def pattern(expression: str, words: str) -> Rule:
+    """A text that matches the expression."""
+    return Rule(words, lambda value: isinstance(value, str) and re.fullmatch(expression, value))
+
+
+def of_type(hint: Any) -> Rule:
+    """A value of a Python type, such as an argument of a user's function declares."""
+    return Rule(_described(hint), lambda value: has_type(value, hint))
 
 
 @dataclass(frozen=True)
@@ -77,25 +92,11 @@ class OneOf:
         # The types are compared since 1 equals true.
         if any(type(value) is type(name) and value == name for name in self.names):
             return None
-        hint = nearest(value, self.names)
-        if str(value) in HINTS:
-            hint = f"; {HINTS[str(value)]}"
+        hint = HINTS.get(str(value), nearest(value, self.names))
         return f"{value!r:.80} is not one of {self}{hint}"
 
     def __str__(self) -> str:
         return ", ".join("true" if name is True else str(name) for name in self.names)
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """A text that matches the pattern, which `words` describe."""
-
-    pattern: str
-    words: str
-
-    def refusal(self, value: Any) -> str | None:
-        fits = isinstance(value, str) and re.fullmatch(self.pattern, value)
-        return None if fits else f"expected {self.words}, got {value!r:.80}"
 
 
 @dataclass(frozen=True)
@@ -108,16 +109,18 @@ class ListOf:
     once: bool = False
 
     def refusal(self, value: Any) -> str | None:
-        values = [value] if self.single and not isinstance(value, list) else value
-        if not isinstance(values, list) or not values:
-            alone = not isinstance(value, list) and not self.kind.refusal(value)
-            hint = f"; write [{value!s:.80}]" if alone else ""
-            return f"expected a list that is not empty, got {value!r:.80}{hint}"
-        for item in values:
+        if not isinstance(value, list) and self.single:
+            value = [value]
+        if not isinstance(value, list) or not value:
+            refusal = f"expected a list that is not empty, got {value!r:.80}"
+            if not isinstance(value, list) and not self.kind.refusal(value):
+                refusal += f"; write [{value!s:.80}]"
+            return refusal
+        for item in value:
             refusal = self.kind.refusal(item)
             if refusal:
                 return refusal
-            if self.once and values.count(item) > 1:
+            if self.once and value.count(item) > 1:
                 return f"{item!s:.80} is named twice"
         return None
 
@@ -147,15 +150,17 @@ class Either:
     kinds: tuple
 
     def refusal(self, value: Any) -> str | None:
-        refusals = [kind.refusal(value) for kind in self.kinds]
-        return None if None in refusals else refusals[0]
+        for kind in self.kinds:
+            if not kind.refusal(value):
+                return None
+        return self.kinds[0].refusal(value)
 
 
 @dataclass(frozen=True)
 class Span:
     """A list of the lowest and the highest value, both of one kind."""
 
-    kind: Number
+    kind: Rule
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, list) or len(value) != 2:
@@ -167,49 +172,46 @@ class Span:
         return refusal
 
 
-class Arguments:
-    """A mapping from names of a chat template's arguments to texts, numbers, true or false."""
+@dataclass(frozen=True)
+class MappingOf:
+    """A mapping, which `words` describe, that is not empty: from names of one kind to values of
+    one."""
+
+    words: str
+    kind: Any
+    name: Rule = Rule("a name", lambda name: True)
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
-            words = "a mapping from names to values, such as {enable_thinking: false}"
-            return f"expected {words}, got {value!r:.80}"
-        for name, argument in value.items():
-            if not re.fullmatch(r"[A-Za-z]\w{0,60}", str(name)) or name in LIBRARY_ARGUMENTS:
-                return f"{name!r:.80} is no argument of a template that a recipe may set"
-            if not _is_plain(argument) or len(str(argument)) > 200:
-                return f"{name}: expected a text, a number, true or false, got {argument!r:.80}"
+            return f"expected {self}, got {value!r:.80}"
+        for name, entry in value.items():
+            refusal = self.name.refusal(name)
+            if refusal:
+                return refusal
+            refusal = self.kind.refusal(entry)
+            if refusal:
+                return f"{name}: {refusal}"
         return None
 
     def __str__(self) -> str:
-        return "names, each with a text, a number, true or false"
+        return self.words
 
 
-class Where:
-    """A mapping from columns to a value, a list of values, or the bounds of a number."""
+class Condition:
+    """What `where` asks for in a column: a value, a list of values, or the bounds of a number."""
 
     def refusal(self, value: Any) -> str | None:
-        if not isinstance(value, dict) or not value:
-            return f"expected a mapping such as {{level: [4, 5]}}, got {value!r:.80}"
-        for column, condition in value.items():
-            refusal = self._column_refusal(condition)
-            if refusal:
-                return f"{column}: {refusal}"
-        return None
-
-    def _column_refusal(self, condition: Any) -> str | None:
-        if isinstance(condition, dict) and condition:
-            if "not" in condition:
-                excluded = condition["not"]
-                refusal = "`not` stands alone, before a value or a list of values"
-                is_alone = len(condition) == 1 and not isinstance(excluded, dict)
-                return self._column_refusal(excluded) if is_alone else refusal
-            refusal = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(condition)
-            if not refusal and condition.get("min", -math.inf) > condition.get("max", math.inf):
-                refusal = "`min` is above `max`"
+        if isinstance(value, dict) and "not" in value:
+            if len(value) == 1 and not isinstance(value["not"], dict):
+                return self.refusal(value["not"])
+            return "`not` stands alone, before a value or a list of values"
+        if isinstance(value, dict) and value:
+            refusal = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(value)
+            if not refusal and value.get("min", -math.inf) > value.get("max", math.inf):
+                return "`min` is above `max`"
             return refusal
-        values = condition if isinstance(condition, list) else [condition]
-        if values and all(_is_plain(value) for value in values):
+        values = value if isinstance(value, list) else [value]
+        if values and all(map(_is_plain, values)):
             return None
         return "expected a value, a list of values, {min: …, max: …}, or {not: …}"
 
@@ -218,11 +220,10 @@ class Switch:
     """True or false."""
 
     def refusal(self, value: Any) -> str | None:
-        if isinstance(value, bool):
-            return None
-        is_yaml_1_1 = str(value).lower() in ("yes", "no", "on", "off")
-        hint = "; YAML 1.2 reads that as text" if is_yaml_1_1 else ""
-        return f"expected true or false, got {value!r:.80}{hint}"
+        refusal = of_type(bool).refusal(value)
+        if str(value).lower() in ("yes", "no", "on", "off"):
+            return f"{refusal}; YAML 1.2 reads that as text"
+        return refusal
 
 
 class Tool:
@@ -238,17 +239,43 @@ class Tool:
         return OneOf(("calculator", "python")).refusal(value)
 
 
-@dataclass(frozen=True)
-class PerModule:
-    """A mapping of modules' names to values of one kind."""
+WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+    type(None): "nothing",
+}
 
-    kind: Any
-    names: ListOf
 
-    def refusal(self, value: Any) -> str | None:
-        if not isinstance(value, dict) or not value:
-            return f"expected a mapping from modules' names to values, got {value!r:.80}"
-        return self.names.refusal(list(value)) or ListOf(self.kind).refusal(list(value.values()))
+def _described(hint: Any) -> str:
+    """A type of YAML's values in words; empty for another."""
+    options = get_args(hint)
+    kind = get_origin(hint) or hint
+    if kind in (Union, types.UnionType):
+        words = [_described(option) for option in options if option is not type(None)]
+        return " or ".join(dict.fromkeys(words))
+    if kind is Literal:
+        return " or ".join(map(repr, options))
+    return WORDS.get(kind, "")
+
+
+def has_type(value: Any, hint: Any) -> bool:
+    """Whether a YAML value is of the type. A whole number is of type float too. A type that YAML
+    cannot write takes any value."""
+    kind = get_origin(hint) or hint
+    arguments = get_args(hint)
+    if kind in (Union, types.UnionType):
+        return any(has_type(value, option) for option in arguments)
+    if kind is Literal:
+        return value in arguments
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    if kind is list and arguments:
+        return isinstance(value, list) and all(has_type(item, arguments[0]) for item in value)
+    return kind not in WORDS or isinstance(value, kind)
 
 
 def _is_plain(value: Any) -> bool:
@@ -258,9 +285,12 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int)
 
 
-def count(low: int = 1, high: int = MANY, *also) -> Number:
-    """A whole number in that range, or one of `also`."""
-    return Number(low, high, is_whole=True, also=also)
+ANY_NUMBER = number(-1e18, 1e18)
+PLAIN = Rule(
+    "a text, a number, true or false",
+    lambda value: _is_plain(value) and len(str(value)) <= 200,
+)
+WHERE = MappingOf("a mapping such as {level: [4, 5]}", Condition())
 
 
 def _same(rule: Any, keys: str) -> dict[str, Any]:
@@ -270,13 +300,19 @@ def _same(rule: Any, keys: str) -> dict[str, Any]:
 
 SWITCH = Switch()
 # The rule of a field without one of its own. None of these has a use for a negative number.
-BY_TYPE = {"bool": SWITCH, "int": Number(0, MANY, is_whole=True), "float": Number(0, MANY)}
-ANY_NUMBER = Number(-1e18, 1e18)
+BY_TYPE = {"bool": SWITCH, "int": count(0), "float": number(0, MANY)}
 # Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
-MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
+_MODULE = r"\w[\w.]{0,200}"
+MODULE = pattern(_MODULE, "the name of a module such as q_proj")
 MODULES = ListOf(MODULE)
 # For the names of experts peft writes the prefix `.*\.`, which is no danger.
-PATTERNS = ListOf(Pattern(r"(\.\*\\\.)?" + MODULE.pattern, MODULE.words))
+PATTERN = pattern(r"(\.\*\\\.)?" + _MODULE, MODULE.words)
+PER_MODULE = "a mapping from modules' names to values"
+# An argument of a chat template, but those that trl and transformers set.
+ARGUMENT = pattern(
+    r"(?!(messages|tools|documents|add_generation_prompt|(bos|eos|pad|unk)_token)$)[A-Za-z]\w{0,60}",
+    "the name of a template's argument that a recipe may set",
+)
 
 
 def remote_trackers(report_to: Any) -> list[str]:
@@ -285,33 +321,7 @@ def remote_trackers(report_to: Any) -> list[str]:
     return [tracker for tracker in trackers if tracker in REMOTE_TRACKERS]
 
 
-def rule_of(section: str, key: str, type: str) -> Any | None:
-    """The rule for the value of a key: from the table RULES, or else by the type of its field. None
-    for a type that may name a file, an address or code: no recipe may set such a field.
-
-    Args:
-        type: the type of its field, see `schema.configs.Field`.
-    """
-    if key in RULES[section]:
-        return RULES[section][key]
-    alternatives = type.split(" | ")
-    return next((rule for name, rule in BY_TYPE.items() if name in alternatives), None)
-
-
-def refusal(section: str, key: str, value: Any, type: str, default: Any) -> str | None:
-    """The reason why a key that a recipe may set cannot have this value, or None.
-
-    Args:
-        type: the type of its field, see `schema.configs.Field`.
-        default: the default of its field.
-    """
-    if value is None:
-        may_be_none = default is None or key in MAY_BE_NOTHING
-        return None if may_be_none else "has no value: give one, or leave the key out"
-    return rule_of(section, key, type).refusal(value)
-
-
-SHARE = Number(0, 1)
+SHARE = number(0, 1)
 DTYPES = OneOf(("float32", "bfloat16", "float16"))
 
 # These trackers write local files, or nothing.
@@ -343,8 +353,8 @@ ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
 TRANSFORMERS_SAMPLING = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 VLLM_SAMPLING = {
     "min_tokens": count(0, 2**20),
-    "presence_penalty": Number(-2, 2),
-    "frequency_penalty": Number(-2, 2),
+    "presence_penalty": number(-2, 2),
+    "frequency_penalty": number(-2, 2),
 }
 
 LARGEST_GROUP = 65536
@@ -355,51 +365,57 @@ OWN_SOLUTIONS = {
     "problems": count(1, 100_000),
     "samples": count(1, 100),
     "keep": count(),
-    "temperature": Number(0.01, 10),
-    "model": Pattern(FOLDER, "the folder of a finished stage"),
+    "temperature": number(0.01, 10),
+    "model": pattern(FOLDER, "the folder of a finished stage"),
 }
 
 RULES: dict[str, dict[str, Any]] = {}
 RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
-    "output_dir": Pattern(FOLDER, "the name of a folder"),
+    "output_dir": pattern(FOLDER, "the name of a folder"),
     "algorithm": OneOf(tuple(name for name in ALGORITHMS if name != "grpo")),
     "tools": ListOf(Tool(), once=True),
 }
 RULES["model"] = {
-    "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),
-    "revision": Pattern(r"[\w./-]{1,100}", "a branch, a tag or a commit"),
+    "name_or_path": pattern(FOLDER, "a Hub id or a folder"),
+    "build": of_type(str),
+    "revision": pattern(r"[\w./-]{1,100}", "a branch, a tag or a commit"),
     "dtype": DTYPES,
     "attn_implementation": OneOf(ATTENTION),
-    "chat_template": Pattern(r"[\s\S]{1,60000}", "a template"),
-    "chat_template_kwargs": Arguments(),
+    "chat_template": pattern(r"[\s\S]{1,60000}", "a template"),
+    "chat_template_kwargs": MappingOf(
+        "a mapping from names to values, such as {enable_thinking: false}", PLAIN, ARGUMENT
+    ),
 }
 RULES["data"] = {
+    "train": of_type(list),
     **_same(count(), "validation worked"),
     "pass_rate": Span(SHARE),
     "own_solutions": Keys(OWN_SOLUTIONS),
-    "dir": Pattern(r"(?!\w+://)" + FOLDER, "a folder"),
+    "dir": pattern(r"(?!\w+://)" + FOLDER, "a folder"),
 }
-RULES["prompt"] = {"system": Pattern(r"[\s\S]{0,60000}", "a text")}
+RULES["prompt"] = {"system": pattern(r"[\s\S]{0,60000}", "a text")}
 RULES["evaluate"] = {
+    "benchmarks": of_type(list),
+    "control": SWITCH,
     **_same(count(), "limit checkpoint_problems"),
     "engine": OneOf(("transformers", "vllm")),
     "batch_size": count(1, 65536),
     "max_new_tokens": count(1, 2**20),
     "samples": count(1, 10_000),
-    "temperature": Number(0, 100),
-    "top_p": Number(0, 1, above=True),
+    "temperature": number(0, 100),
+    "top_p": number(0, 1, above=True),
     "patience": count(0, MANY),
 }
 TRAINING = {
-    "learning_rate": Number(0, 1, above=True),
+    "learning_rate": number(0, 1, above=True),
     **_same(count(1, 65536), "per_device_train_batch_size gradient_accumulation_steps"),
-    "num_train_epochs": Number(0, 1e6, above=True),
+    "num_train_epochs": number(0, 1e6, above=True),
     "max_steps": count(1, MANY, -1),
-    "warmup_steps": Either((count(0), Number(0, 1, below=True))),
+    "warmup_steps": Either((count(0), number(0, 1, below=True))),
     "optim": OneOf(OPTIMIZERS),
-    **_same(Number(0, 1, below=True), "adam_beta1 adam_beta2"),
-    "adam_epsilon": Number(1e-20, 1),  # anything smaller is 0 in float32, and 0 / 0 is not a number
+    **_same(number(0, 1, below=True), "adam_beta1 adam_beta2"),
+    "adam_epsilon": number(1e-20, 1),  # anything smaller is 0 in float32, and 0 / 0 is not a number
     "lr_scheduler_type": OneOf(tuple(SCHEDULES.split())),
     "lr_scheduler_kwargs": Keys(_same(BY_TYPE["float"], SCHEDULE_ARGUMENTS)),
     **_same(count(), "logging_steps save_steps save_total_limit"),
@@ -419,28 +435,28 @@ RULES["grpo"] = TRAINING | {
     **_same(count(1, 65536), "steps_per_generation per_device_eval_batch_size"),
     "eval_steps": count(),
     "max_tool_calling_iterations": count(1, 1000),
-    "temperature": Number(0.01, 10),
-    "top_p": Number(0, 1, above=True),
+    "temperature": number(0.01, 10),
+    "top_p": number(0, 1, above=True),
     "top_k": count(0, 2**31 - 1),
-    "min_p": Number(0, 1, below=True),
-    "repetition_penalty": Number(0.01, 10),  # logits divided by less become infinite
+    "min_p": number(0, 1, below=True),
+    "repetition_penalty": number(0.01, 10),  # logits divided by less become infinite
     "generation_kwargs": Keys(TRANSFORMERS_SAMPLING | VLLM_SAMPLING),
     "cache_implementation": OneOf(("dynamic", "static")),
     "vllm_mode": OneOf(("colocate", "server")),
     "vllm_model_impl": OneOf(("vllm", "transformers")),
-    "vllm_server_host": Pattern(r"[\w.:-]{1,253}", "the name or address of a host"),
+    "vllm_server_host": pattern(r"[\w.:-]{1,253}", "the name or address of a host"),
     "vllm_server_port": count(1, 65535),
     "vllm_group_port": count(1024, 65535),
-    "vllm_gpu_memory_utilization": Number(0, 1, above=True),
+    "vllm_gpu_memory_utilization": number(0, 1, above=True),
     "vllm_max_model_length": count(2, 2**24),
     "num_iterations": count(1, 1000),
     "epsilon": SHARE,
-    "epsilon_high": Number(0, 1e6),
+    "epsilon_high": number(0, 1e6),
     "importance_sampling_level": OneOf(("token", "sequence")),
     "multi_objective_aggregation": OneOf(("sum_then_normalize", "normalize_then_sum")),
     "scale_rewards": OneOf(("group", "batch", "none")),
     "loss_type": OneOf(("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo")),
-    "beta": Number(0, 10),
+    "beta": number(0, 10),
     "vllm_importance_sampling_mode": OneOf(
         ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
     ),
@@ -451,15 +467,15 @@ DPO_LOSSES = (
 )
 RULES["dpo"] = TRAINING | {
     "max_length": count(2, 2**20),
-    "beta": Number(0, 10, above=True),
+    "beta": number(0, 10, above=True),
     "loss_type": ListOf(OneOf(tuple(DPO_LOSSES.split()))),
-    "loss_weights": ListOf(Number(0, 1000)),
+    "loss_weights": ListOf(number(0, 1000)),
     "train_sampling_strategy": OneOf(("random", "sequential")),
 }
 RULES["adapter"] = {
     "r": count(1, 4096),
     "lora_alpha": count(1, 65536),
-    "lora_dropout": Number(0, 1, below=True),
+    "lora_dropout": number(0, 1, below=True),
     "target_modules": Either((MODULES, OneOf(("all-linear",)))),
     "target_parameters": MODULES,
     "exclude_modules": MODULES,
@@ -468,8 +484,8 @@ RULES["adapter"] = {
     "init_lora_weights": OneOf((True, "gaussian", "orthogonal")),
     "layers_to_transform": ListOf(count(0, 10_000), single=True),
     "layers_pattern": ListOf(MODULE, single=True),
-    "rank_pattern": PerModule(count(1, 4096), PATTERNS),
-    "alpha_pattern": PerModule(Number(0, 65536, above=True), PATTERNS),
+    "rank_pattern": MappingOf(PER_MODULE, count(1, 4096), PATTERN),
+    "alpha_pattern": MappingOf(PER_MODULE, number(0, 65536, above=True), PATTERN),
 }
 RULES["quantization"] = {
     "bnb_4bit_compute_dtype": DTYPES,

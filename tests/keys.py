@@ -56,7 +56,8 @@ def reference() -> Iterator[str]:
     yield "Their keys are fields of these; `make check` refuses some, and says why.\n"
     for section, path in configs.SECTIONS.items():
         defaults = STAGES[section].defaults if section in STAGES else {}
-        line = f"- `{section}`: `{path}`"
+        package, *_, name = path.split(".")
+        line = f"- `{section}`: `{package}.{name}`"
         for key, value in defaults.items():
             if key not in refused_keys.reserved(section):
                 line += f"; `{key}` is `{value}` by default"
@@ -72,14 +73,16 @@ def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
 def _row(key: Field, told: str, rules: dict) -> tuple:
     what, _, example = told.partition(" Example: ")
     default = f"such as {example}" if example else f"`{str(key.default).lower()}`"
-    rule = rules.get(key.name, values.SWITCH if isinstance(key.default, bool) else "")
-    return key.name, what.rstrip("."), default, re.sub("^a (whole )?number ", "", _words(rule))
+    words = re.sub("^a (whole )?number ", "", _words(rules[key.name]))
+    return key.name, what.rstrip("."), default, words
 
 
 def _words(rule: Any) -> str:
     match rule:
-        case values.Keys() | values.Pattern():
+        case values.Keys() | values.MappingOf():
             return ""  # the key's example says it
+        case values.Rule() if "number" not in rule.words:
+            return ""
         case values.ListOf(kind=values.Tool()):
             return "a list of these, each once: calculator, python: {run_programs: true}"
         case values.Span():

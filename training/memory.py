@@ -26,7 +26,7 @@ from console.faults import said_by_library
 from machine.launch import shares_weights
 from schema import configs
 from schema.recipe import Recipe
-from training.model import base_model, looked_at, not_loaded
+from training.model import base_model, looked_at, not_loaded, require_modules
 from training.rows import rows_that_fit
 from training.sampling import adapted_layers
 
@@ -166,8 +166,11 @@ def _sampling(
     if args.vllm_mode != "colocate":
         return {}
     # In 16 bits, whatever the weights are trained in.
-    numbers = [w.numel() for name, w in model.named_parameters() if "lora_" not in name]
-    weights = 2 * sum(numbers) // args.vllm_tensor_parallel_size
+    numbers = 0
+    for name, weight in model.named_parameters():
+        if "lora_" not in name:
+            numbers += weight.numel()
+    weights = 2 * numbers // args.vllm_tensor_parallel_size
     work = 0
     if card:
         work = VLLM_WORK
@@ -202,7 +205,7 @@ def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
         with said_by_library(recipe.place("model")):
             model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
         if recipe.adapter is not None:
-            configs.require_modules(recipe, model)
+            require_modules(recipe, model)
             with said_by_library(recipe.place("adapter", "target_modules")):
                 model = get_peft_model(model, configs.adapter_config(recipe))
     return model
@@ -313,7 +316,9 @@ def _saved_bytes(
         model = model.to(torch.bfloat16)
         parameters |= {weight.untyped_storage()._cdata for weight in model.parameters()}
     with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
-        backbone = (model.get_base_model() if recipe.adapter is not None else model).base_model
+        backbone = model.base_model
+        if recipe.adapter is not None:
+            backbone = model.get_base_model().base_model
         ids = torch.zeros(batch, tokens, dtype=torch.long, device="meta")
         last = backbone(input_ids=ids, use_cache=False).last_hidden_state
     del last

@@ -28,11 +28,13 @@ from console.faults import (
     RecipeError,
     RunStopped,
     is_out_of_memory,
+    nearest,
 )
 from console.terminal import say
 from data import hub, prompt
 from machine import hardware
 from schema import configs
+from schema.advice import fault_at
 from schema.recipe import Recipe
 from training import model_files
 from training.checkpoints import is_adapter
@@ -104,7 +106,11 @@ def checked(
     """
     folder = Path(name)
     if not folder.is_dir():
-        files = model_files.COMPLETE if weights else model_files.SMALL
+        files = model_files.SMALL
+        needed = [model_files.CONFIG]
+        if weights:
+            files = model_files.COMPLETE
+            needed = [model_files.WEIGHTS, model_files.INDEX]
         try:
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=files))
         except GatedRepoError:
@@ -113,7 +119,6 @@ def checked(
         except RepositoryNotFoundError:
             message = f"model {name}: the Hub has none of this name, or hides it: set HF_TOKEN"
             raise RecipeError([message]) from None
-        needed = [model_files.WEIGHTS, model_files.INDEX] if weights else [model_files.CONFIG]
         if hub.is_offline() and not any((folder / file).exists() for file in needed):
             raise FileNotFoundError(f"its {needed[0]} was not downloaded before")
     return model_files.model(folder, task, weights, chat)
@@ -145,8 +150,7 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     arguments = recipe.model.chat_template_kwargs or {}
     place = f"model {name}"
     if template or arguments:
-        key = "chat_template_kwargs" if arguments else "chat_template"
-        place = recipe.place("model", key)
+        place = recipe.place("model", "chat_template_kwargs" if arguments else "chat_template")
     chat = Chat(place, recipe.prompt.system, template, arguments)
     try:
         with looked_at(name, recipe.model.revision, weights=False, chat=chat) as folder:
@@ -302,7 +306,7 @@ def load_model(
             model = load_weights(folder, recipe, **options)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
-    configs.require_modules(recipe, model)
+    require_modules(recipe, model)
     hardware.choose_threads(model.num_parameters())
     _prepare(model, recipe)
     model.generation_config = _stopping(model, tokenizer, name)
@@ -317,6 +321,40 @@ def load_model(
         except Exception as error:  # its weights do not match its settings, or this base
             raise not_loaded(recipe, str(trained), error) from error
     return model
+
+
+def require_modules(recipe: Recipe, model: PreTrainedModel):
+    """Refuse an adapter that names modules, parameters or layers which the model does not have:
+    peft silently ignores such names as long as another name exists.
+
+    Raises:
+        RecipeError: names the first missing name, and the nearest name that exists.
+    """
+    modules = [name for name, _ in model.named_modules()]
+    parameters = [name for name, _ in model.named_parameters()]
+    for key in ("target_modules", "exclude_modules", "modules_to_save"):
+        _require_names(recipe, key, "module", modules)
+    _require_names(recipe, "target_parameters", "parameter", parameters)
+    for key in ("rank_pattern", "alpha_pattern"):
+        _require_names(recipe, key, "module", modules + parameters)
+    layers = (recipe.adapter or {}).get("layers_to_transform") or []
+    count = model.config.get_text_config().num_hidden_layers
+    if max([layers] if isinstance(layers, int) else layers, default=0) >= count:
+        message = f"{layers} is too high: the model's layers are 0 to {count - 1}"
+        raise RecipeError([fault_at(recipe, "error", ("adapter", "layers_to_transform"), message)])
+
+
+def _require_names(recipe: Recipe, key: str, kind: str, existing: list[str]):
+    """Refuse a key of the adapter with a name that ends none of the existing names. A parameter is
+    suggested with the name of its module."""
+    names = (recipe.adapter or {}).get(key) or []
+    parts = 2 if kind == "parameter" else 1
+    for name in names if names != "all-linear" else []:
+        ending = "." + name.removeprefix(r".*\.")  # as peft writes the name of experts in patterns
+        if not any(f".{candidate}".endswith(ending) for candidate in existing):
+            endings = {".".join(candidate.split(".")[-parts:]) for candidate in existing}
+            message = f"the model has no {kind} {name}{nearest(name, sorted(endings))}"
+            raise RecipeError([fault_at(recipe, "error", ("adapter", key), message)])
 
 
 def _prepare(model: PreTrainedModel, recipe: Recipe):

@@ -18,7 +18,7 @@ from typing import Any
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from console.faults import Fault, RecipeError
-from schema import configs, refused_keys, values
+from schema import configs, refused_keys
 from training import opening
 from training.opening import CAUSAL_LM, Chat
 
@@ -241,10 +241,11 @@ def _require_tokenizer_class(name: Any, file: Path):
 
 def _special_tokens(settings: dict, file: Path) -> dict:
     """The tokens with which answers begin and end. The recipe alone says how they are sampled."""
-    tokens = {key: settings.get(key) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    for key, value in tokens.items():
+    tokens = {}
+    for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        value = tokens[key] = settings.get(key)
         ids = value if isinstance(value, list) else [value]
-        if value is not None and any(type(token) is not int for token in ids):
+        if value is not None and set(map(type, ids)) - {int}:
             raise _refused(file, f"{key} {value!r:.60} is not a token id")
     return tokens
 
@@ -269,7 +270,7 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
             continue
         if key not in reserved:
             settings[key] = value
-            refusal = values.refusal("adapter", key, value, *fields[key])
+            refusal = configs.refusal("adapter", key, value, *fields[key])
             if refusal:
                 raise _refused(file, f"{key}: {refusal}")
         elif value != fields[key].default:
