@@ -69,13 +69,17 @@ def _functions_of(module: ModuleType) -> str:
     for name, value in vars(module).items():
         if inspect.isfunction(value) and value.__module__ == module.__name__:
             names.append(name)
-    return f"; it has {', '.join(names[:10])}" if names else ""
+    if not names:
+        return ""
+    return f"; it has {', '.join(names[:10])}"
 
 
 def as_trusted(file: Path) -> str:
     """A resolved path as a line of `.trusted`: below the repository relative to it, for clones
     move."""
-    return str(file.relative_to(ROOT) if file.is_relative_to(ROOT) else file)
+    if file.is_relative_to(ROOT):
+        return str(file.relative_to(ROOT))
+    return str(file)
 
 
 def _files(module: str) -> dict[str, Path]:
@@ -171,7 +175,7 @@ def trusted_lines() -> list[str]:
 def is_trusted(file: Path) -> bool:
     """Whether the user has named the file: a Python file, or a recipe that may send its runs to a
     tracker."""
-    trusted = {ROOT / line for line in trusted_lines()}
+    trusted = set(map(ROOT.joinpath, trusted_lines()))
     for name in os.environ.get("TRUST_FILES", "").split(","):  # a name may hold spaces
         trusted.add(Path(name.strip()).resolve())
     return file.resolve() in trusted

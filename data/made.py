@@ -78,9 +78,13 @@ def worked_sum(a: int, b: int, forgets: bool, again: int) -> dict[str, str]:
     carry = 0
     for x, y in zip(str(a)[::-1], str(b)[::-1], strict=True):
         total = int(x) + int(y) + carry
-        steps.append(f"{x}+{y}" + ("+1" if carry else "") + f"={total}")
+        step = f"{x}+{y}"
+        if carry:
+            step += "+1"
+        steps.append(f"{step}={total}")
         digits = str(total % 10) + digits
-        carry = 0 if forgets else total // 10
+        if not forgets:
+            carry = total // 10
     return {"reasoning": ", ".join(steps * (1 + again)), "answer": str(total)[:-1] + digits}
 
 

@@ -10,7 +10,6 @@ import io
 import json
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,45 +22,19 @@ from data.sources import DataError, from_hub, parquet, within_limits
 # beside any of the first five.
 USUAL = {
     "problem": (
-        "problem",
-        "question",
-        "prompt",
-        "query",
-        "instruction",
-        "input",
-        "messages",
-        "conversations",
-        "conversation",
+        "problem question prompt query instruction input messages conversations conversation"
     ),
     "answer": (
-        "reward_model.ground_truth",
-        "verification_info.ground_truth",
-        "final_answer",
-        "expected_answer",
-        "ground_truth",
-        "answer",
-        "gold",
-        "solution",
-        "target",
-        "label",
-        "output",
-        "response",
+        "reward_model.ground_truth verification_info.ground_truth final_answer expected_answer"
+        " ground_truth answer gold solution target label output response"
     ),
-    "reasoning": ("reasoning", "rationale", "cot", "solution"),
+    "reasoning": "reasoning rationale cot solution",
 }
 # Column names that trl uses itself: what it passes to rewards and templates, or reads as images and
 # tools.
-TAKEN = {
-    "prompt",
-    "prompts",
-    "completions",
-    "completion",
-    "completion_ids",
-    "trainer_state",
-    "log_metric",
-    "log_extra",
-}
-TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "environments"}
+_TAKEN = """prompt prompts completions completion completion_ids trainer_state log_metric log_extra
+    image images tools think_opened chat_template_kwargs environments"""
+TAKEN = set(_TAKEN.split())
 BODY = "body"  # of SVAMP and ASDiv: what the question is about
 RAW = "the answer as given"  # a key of rows that no parameter of a reward can have
 ANSWER_IS = re.compile(r"(?<=\n)(?:The )?answer is:? *(\S.*?)\.?\s*\Z", re.IGNORECASE)
@@ -106,22 +79,19 @@ def of_folder(
         raise DataError(f"{folder} has no file that ends in {', '.join(READERS)}")
     if not files:
         names = ", ".join(file.name for file in candidates[:5])
-        raise DataError(
-            f"{folder} has no file of the split {split or part!r}, but {names}: set `split`"
-        )
+        message = f"{folder} has no file of the split {split or part!r}, but {names}: set `split`"
+        raise DataError(message)
     return _mapped(folder, within_limits(_read, Path(folder), files), columns, split)
 
 
 def _problem_files(folder: Path) -> list[Path]:
     """The files in a folder whose type we read, without `dataset_info.json` and its like, which
     the Hub and the library datasets write."""
-    if not folder.is_dir():
-        return []
-    return [
-        file
-        for file in folder.iterdir()
-        if file.suffix in READERS and file.is_file() and not file.name.startswith("dataset_")
-    ]
+    files = []
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if file.suffix in READERS and file.is_file() and not file.name.startswith("dataset_"):
+            files.append(file)
+    return files
 
 
 def of_hub(
@@ -135,7 +105,9 @@ def of_hub(
 ) -> Rows:
     """The rows of one split of a data set of the Hub, in one of its configurations and at one of
     its revisions."""
-    instead = "" if split and config else "; `split`, `config` and `revision` can be set"
+    instead = ""
+    if not (split and config):
+        instead = "; `split`, `config` and `revision` can be set"
     return _mapped(name, from_hub(name, config, split or part, revision, instead), columns, split)
 
 
@@ -154,10 +126,11 @@ def column_faults(columns: dict) -> list[str]:
         )
     if faults:
         return faults
-    for column, times in Counter(columns.values()).items():
-        if times > 1:
-            parts = " and ".join(part for part in columns if columns[part] == column)
-            return [f"columns: {parts} are both {column!r}"]
+    part_of: dict[str, str] = {}
+    for part, column in columns.items():
+        if column in part_of:
+            return [f"columns: {part_of[column]} and {part} are both {column!r}"]
+        part_of[column] = part
     return []
 
 
@@ -189,19 +162,17 @@ def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | No
         DataError: a column that `columns` names does not exist, or none can be guessed.
     """
     rows, names = _with_nested_columns(rows, columns or {})
-    column_of = {
-        "answer" if part == "solution" else part: column for part, column in (columns or {}).items()
-    }
-    listed = ", ".join(str(name) for name in names[:20])
+    column_of = {}
+    for part, column in (columns or {}).items():
+        column_of[part.replace("solution", "answer")] = column
+    listed = ", ".join(map(str, names[:20]))
     if len(names) > 20:
         listed += ", …"
     for column in column_of.values():
         if rows and column not in names:
             raise DataError(f"{source} has no column {column!r}, but {listed}")
     _guess_columns(column_of, names, rows)
-    first = rows[0].get(column_of.get("problem")) if rows else None
-    has_replies = isinstance(first, list) and _conversation(first)[2] is not None
-    if rows and not ("problem" in column_of and ("answer" in column_of or has_replies)):
+    if rows and not _has_problem_and_answer(rows[0], column_of):
         parts = ", ".join(f"{part}: {column_of.get(part, '…')}" for part in USUAL)
         raise DataError(
             f"{source} has the columns {listed}: say which holds the problem, which the answer,"
@@ -212,6 +183,13 @@ def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | No
     mapped.original = rows
     mapped.note = _note(mapped, column_of, names, split)
     return mapped
+
+
+def _has_problem_and_answer(row: dict, column_of: dict[str, str]) -> bool:
+    """Whether both have a column; a reply among the problem's messages is an answer too."""
+    problem = row.get(column_of.get("problem"))
+    has_reply = isinstance(problem, list) and _conversation(problem)[2] is not None
+    return "problem" in column_of and ("answer" in column_of or has_reply)
 
 
 def _with_nested_columns(rows: list[dict], columns: dict) -> tuple[list[dict], list[str]]:
@@ -236,24 +214,28 @@ def _guess_columns(column_of: dict[str, str], names: list[str], rows: list[dict]
     by_lower_case: dict[str, str] = {}
     for name in names:
         by_lower_case.setdefault(str(name).strip().lower(), name)
-    for usual in USUAL["answer"]:
+    for usual in USUAL["answer"].split():
         if "." in usual and any(at(row, usual) is not None for row in rows[:100]):
             by_lower_case.setdefault(usual, usual)
     for part, usual_names in USUAL.items():
-        if part in column_of:
-            continue
-        for usual in usual_names:
+        for usual in usual_names.split():
             column = by_lower_case.get(usual)
-            if column is not None and column not in column_of.values():
+            if part not in column_of and column is not None and column not in column_of.values():
                 column_of[part] = column
-                break
+    if problem_is_guessed:
+        _guess_halves(column_of, by_lower_case, rows)
+
+
+def _guess_halves(column_of: dict[str, str], by_lower_case: dict[str, str], rows: list[dict]):
+    """Adds the column of the text before a `question`; and takes back a guess in Alpaca's form,
+    whose `instruction` and `input` are halves of one problem: neither is the problem."""
+    problem = column_of.get("problem")
     body = by_lower_case.get(BODY)
-    if body and problem_is_guessed and str(column_of.get("problem")).lower() == "question":
+    if body and str(problem).lower() == "question":
         column_of[BODY] = body
-    # In Alpaca's form `instruction` and `input` are halves of one problem: neither is the problem.
-    instruction, more_of_it = by_lower_case.get("instruction"), by_lower_case.get("input")
-    is_half = problem_is_guessed and column_of.get("problem") == instruction
-    if instruction and is_half and any(row.get(more_of_it) for row in rows):
+    more = by_lower_case.get("input")
+    is_instruction = problem is not None and problem == by_lower_case.get("instruction")
+    if is_instruction and any(row.get(more) for row in rows):
         del column_of["problem"]
 
 
@@ -269,9 +251,12 @@ def _note(mapped: Rows, column_of: dict[str, str], names: list[str], split: str 
         notes.append(f"worked solutions in {column_of.get('answer', 'the reply')} → reasoning")
     if any(TURNS in row for row in mapped):
         notes.append("with the turns before it")
-    if dropped := sorted(TAKEN.intersection(names) - set(column_of.values())):
+    dropped = sorted(TAKEN.intersection(names) - set(column_of.values()))
+    if dropped:
         notes.append(f"without {', '.join(dropped)}, which the trainer itself has")
-    return f" ({', '.join(notes)})" if notes else ""
+    if not notes:
+        return ""
+    return f" ({', '.join(notes)})"
 
 
 def _mapped_row(row: dict, column_of: dict[str, str]) -> dict:
@@ -283,7 +268,8 @@ def _mapped_row(row: dict, column_of: dict[str, str]) -> dict:
         system = row.get("system")  # beside ShareGPT's messages
         if system and isinstance(system, str) and "system" not in {turn["role"] for turn in turns}:
             turns = [{"role": "system", "content": system}, *turns]
-        raw = reply if "answer" not in column_of else raw
+        if "answer" not in column_of:
+            raw = reply
         reasoning = reasoning or reply
     body = row.get(column_of.get(BODY))
     if body and isinstance(problem, str):
@@ -293,9 +279,7 @@ def _mapped_row(row: dict, column_of: dict[str, str]) -> dict:
     reasoning = _only(reasoning)
     if not isinstance(reasoning, str) or reasoning == raw:
         reasoning = None
-    columns = {
-        key: value for key, value in row.items() if key not in TAKEN and key not in ("answer", RAW)
-    }
+    columns = {key: row[key] for key in row if key not in (*TAKEN, "answer", RAW)}
     if turns:
         columns[TURNS] = turns
     return with_gold(columns | {"problem": problem}, raw, reasoning)
@@ -316,12 +300,14 @@ def _conversation(messages: list) -> tuple[list[dict[str, str]], str | None, str
         if isinstance(content, list):  # of parts
             content = "\n".join(str(part.get("text")) for part in content if isinstance(part, dict))
         turns.append({"role": ROLES.get(role, role), "content": content})
-    if not all(isinstance(text, str) for turn in turns for text in turn.values()):
+    last = None
+    for number, turn in enumerate(turns):
+        if not (isinstance(turn["role"], str) and isinstance(turn["content"], str)):
+            return [], None, None
+        if turn["role"] == "user":
+            last = number
+    if last is None:
         return [], None, None
-    questions = [i for i, turn in enumerate(turns) if turn["role"] == "user"]
-    if not questions:
-        return [], None, None
-    last = questions[-1]
     reply = turns[-1]["content"] if last < len(turns) - 1 else None
     return turns[:last], turns[last]["content"], reply
 
@@ -406,7 +392,9 @@ def _json(file: Path) -> list[dict]:
         raise DataError(
             f"{file} holds columns, not rows: write a list, as pandas does with `orient='records'`"
         )
-    rows = value if isinstance(value, list) else [value]
+    rows = value
+    if not isinstance(value, list):
+        rows = [value]
     return [_object(row, f"{file} row {number}") for number, row in enumerate(rows, 1)]
 
 
@@ -426,11 +414,7 @@ def _csv(file: Path) -> list[dict]:
         delimiter = first[4]
         text = after
     csv.field_size_limit(2**30)  # the process is limited anyway
-    lines = csv.DictReader(
-        io.StringIO(text, newline=""),
-        delimiter=delimiter,
-        strict=True,
-    )
+    lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = []
     try:
         for row in lines:

@@ -35,7 +35,8 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     builtin = name.replace("_", "-")
     if builtin in SETS:
         return SETS[builtin]
-    name = os.path.expanduser(name) if name.startswith("~/") and "\0" not in name else name  # noqa: PTH111
+    if name.startswith("~/") and "\0" not in name:
+        name = os.path.expanduser(name)  # noqa: PTH111
     if os.path.isfile(name) and Path(name).suffix in FILE_TYPES:  # noqa: PTH113 (Path.is_file fails for a long name)
         return partial(of_file, name)
     if os.path.isdir(name):  # noqa: PTH112
@@ -48,9 +49,8 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
         return partial(of_hub, name)
     if "/" in name or name.endswith(".txt"):
-        raise ImportError(
-            "there is no such file or folder, and it is no Hub id such as openai/gsm8k"
-        )
+        message = "there is no such file or folder, and it is no Hub id such as openai/gsm8k"
+        raise ImportError(message)
     if "." in name:
         return named_function(name, "split")
     raise LookupError(name)
@@ -117,7 +117,8 @@ def load(
     if folder and "folder" in accepted:
         for_function = {"folder": Path(folder)} | for_function
     source = _rows_of(name, function, split, for_function)
-    golds = {} if golds is None else golds
+    if golds is None:
+        golds = {}
     selection = _Selection(name, source, for_every_set.get("where", {}), golds)
     rows = selection.usable_rows(for_every_set.get("limit"))
     if "weight" in for_every_set:
@@ -217,10 +218,9 @@ class _Selection:
             report += f", {self.passed_over:,} others passed over by `where`"
         if self.dropped:
             count = sum(len(numbers) for numbers in self.dropped.values())
-            reasons = [
-                f"{len(numbers)} {reason}: {_rows(numbers)}"
-                for reason, numbers in self.dropped.items()
-            ]
+            reasons = []
+            for reason, numbers in self.dropped.items():
+                reasons.append(f"{len(numbers)} {reason}: {_rows(numbers)}")
             report += f", {count:,} dropped ({'; '.join(reasons)})"
         return report
 
@@ -229,8 +229,9 @@ class _Selection:
         text = ""
         for column in self.where:
             values = list(dict.fromkeys(f"{at(row, column)!r:.40}" for row in self.originals))
-            more = " …" if len(values) > 5 else ""
-            text += f"; {column} has {', '.join(values[:5])}{more}"
+            text += f"; {column} has {', '.join(values[:5])}"
+            if len(values) > 5:
+                text += " …"
         return text
 
 
@@ -259,16 +260,14 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
         if isinstance(function, partial) or function in SETS.values():
             raise
         raise DataError(f"data set {name}: {raised(error)}") from error
-    strange = [rows]
-    if isinstance(rows, list):
-        strange = [row for row in rows if not isinstance(row, dict)]
-    if strange:
-        raise DataError(
-            f"data set {name}: its function must return a list of rows {{'problem': …}}, not"
-            f" {short_repr(strange[0])}"
-        )
+    for row in rows if isinstance(rows, list) else [rows]:
+        if not isinstance(row, dict) or not isinstance(rows, list):
+            raise DataError(
+                f"data set {name}: its function must return a list of rows {{'problem': …}}, not"
+                f" {short_repr(row)}"
+            )
     if any("answer" in row and "solution" not in row for row in rows):
-        rows = [row if "solution" in row else _answered(row) for row in rows]
+        return [_answered(row) for row in rows]
     return rows
 
 
@@ -285,8 +284,9 @@ def _fits(value: Any, wanted: Any) -> bool:
             return wanted.get("min", -math.inf) <= float(value) <= wanted.get("max", math.inf)
         except (TypeError, ValueError):
             return False
-    accepted = wanted if isinstance(wanted, list) else [wanted]
-    return _plain(value) in [_plain(item) for item in accepted]
+    if not isinstance(wanted, list):
+        wanted = [wanted]
+    return _plain(value) in map(_plain, wanted)
 
 
 def _plain(value: Any) -> float | str:
@@ -301,18 +301,21 @@ def _plain(value: Any) -> float | str:
 
 def _answered(row: dict) -> dict:
     """A row of a user's function, with its gold as `solution` where the row calls it `answer`."""
-    if "answer" not in row:
+    if "answer" not in row or "solution" in row:
         return row
-    columns = {key: value for key, value in row.items() if key != "answer"}
-    return with_gold(columns, row["answer"], row.get("reasoning"))
+    columns = dict(row)
+    answer = columns.pop("answer")
+    return with_gold(columns, answer, row.get("reasoning"))
 
 
 def _rows(numbers: list[int]) -> str:
     """`row 4`, `rows 4, 5`, `rows 4, 5, 9, …`; the first row of a data set is row 1."""
     if len(numbers) == 1:
         return f"row {numbers[0]}"
-    listed = ", ".join(str(number) for number in numbers[:3])
-    return f"rows {listed}, …" if len(numbers) > 3 else f"rows {listed}"
+    listed = ", ".join(map(str, numbers[:3]))
+    if len(numbers) > 3:
+        listed += ", …"
+    return f"rows {listed}"
 
 
 # characters of a problem or a solution; the longest in the data sets here has 6,000
@@ -376,8 +379,10 @@ def _why_unearnable(row: dict, original: dict) -> str | None:
         return None
     leave_out = "leave it out in a function of your own (docs/your-data.md)"
     if len(gold) <= 30:
-        columns = [key for key, value in original.items() if key not in row and value == gold]
-        column = (columns or ["answer"])[0]
+        column = "answer"
+        for key in reversed(original):
+            if key not in row and original[key] == gold:
+                column = key
         leave_out = f"leave such rows out, as `where: {{{column}: {{not: {json.dumps(gold)}}}}}`"
     another = "or name another column of answers, as `columns: {answer: …}`"
     return f"{reason}; correct the row, {leave_out}, {another}"
@@ -387,11 +392,10 @@ def _require_columns(row: dict) -> None:
     for name in row:
         if not isinstance(name, str):
             raise DataError(f"a column is named by text, not by {short_repr(name)}")
-    if reserved := sorted(TAKEN & row.keys()):
-        raise DataError(
-            f"the column {reserved[0]} has a name that the trainer uses itself: rename it"
-        )
-    if missing := [name for name in ("problem", "solution") if name not in row]:
+    for name in sorted(TAKEN & row.keys()):
+        raise DataError(f"the column {name} has a name that the trainer uses itself: rename it")
+    missing = [name for name in ("problem", "solution") if name not in row]
+    if missing:
         raise DataError(
             f"a data set's rows need `problem` and `answer`; {' and '.join(missing)} missing in"
             f" {short_repr(row)}"
@@ -403,39 +407,31 @@ def for_rewards(row: dict) -> dict:
     in the form that the data has it in; without the worked solution and its answer, which are for
     the warm start."""
     columns = {key: value for key, value in row.items() if key not in HIDDEN}
-    columns["answer"] = row["solution"] if row.get(RAW) is None else row[RAW]
+    columns["answer"] = row["solution"]
+    if row.get(RAW) is not None:
+        columns["answer"] = row[RAW]
     return columns
 
 
 # How TRL scripts call the right answer and the question.
-OF_SOLUTION = (
-    "ground_truth",
-    "ground_truths",
-    "gold",
-    "golden_answer",
-    "target",
-    "targets",
-    "label",
-    "labels",
-    "reference",
-    "references",
-    "reference_answer",
-    "answer",
-    "answers",
-    "solutions",
-    "expected",
-)
-OF_PROBLEM = ("question", "questions", "query", "queries", "problems")
+OF_SOLUTION = """ground_truth ground_truths gold golden_answer target targets label labels reference
+    references reference_answer answer answers solutions expected"""
+OF_PROBLEM = "question questions query queries problems"
 AS_MESSAGES = 'a completion is a list of messages: its text is completion[0]["content"]'
 
 
 def likely_column(name: str, columns: Iterable[str]) -> str:
     """Which columns there are, and in which of them is what a reward calls `name`, where that is a
     usual word."""
-    usual = dict.fromkeys(OF_SOLUTION, "solution") | dict.fromkeys(OF_PROBLEM, "problem")
-    likely = usual.get(name)
-    take = f"; rename the argument {name} to {likely}" if likely in columns else ""
-    return f"there are {', '.join(columns)}{take}"
+    likely = None
+    if name in OF_SOLUTION.split():
+        likely = "solution"
+    elif name in OF_PROBLEM.split():
+        likely = "problem"
+    listed = f"there are {', '.join(columns)}"
+    if likely not in columns:
+        return listed
+    return f"{listed}; rename the argument {name} to {likely}"
 
 
 def weighted(rows: list[dict]) -> list[dict]:
@@ -453,9 +449,10 @@ def weighted(rows: list[dict]) -> list[dict]:
 
 def judged_by(row: dict) -> list[str]:
     """What a problem asks, and what its answers are judged by, as its file has it."""
-    gold = row["solution"] if row.get(RAW) is None else str(row[RAW])
-    judged = [*questions_of(row), gold]
-    return judged if row.get("check") is None else [*judged, row["check"]]
+    judged = [*questions_of(row), str(for_rewards(row)["answer"])]
+    if row.get("check") is not None:
+        judged.append(row["check"])
+    return judged
 
 
 def data_of(train: list[dict], held_out: list[dict]) -> dict[str, str]:
@@ -476,10 +473,11 @@ def changes(before: dict, now: dict) -> tuple[str, set[str]]:
     Args:
         before, now: see `data_of`. A run of an older version has no such entries: none is compared.
     """
-    entries = ("train", "held_out", "answers")
-    if not all(isinstance(data.get(key), str) for data in (before, now) for key in entries):
-        return "", set()
-    trained, held_out = (set(before[key].split()) for key in ("train", "held_out"))
+    for key in ("train", "held_out", "answers"):
+        if not isinstance(before.get(key), str) or not isinstance(now.get(key), str):
+            return "", set()
+    trained = set(before["train"].split())
+    held_out = set(before["held_out"].split())
     held_out_now = set(now["held_out"].split())
     problems = trained | held_out
     problems_now = held_out_now | set(now["train"].split())

@@ -65,7 +65,10 @@ def think_opened(tokenizer) -> bool:
 
 def completion(reasoning: str, answer: str, opened: bool) -> str:
     """The worked solution an SFT warm start learns to write, in the form the rewards ask for."""
-    return f"{'' if opened else '<think>'}{reasoning}</think>\n<answer>{answer}</answer>"
+    text = f"{reasoning}</think>\n<answer>{answer}</answer>"
+    if opened:
+        return text
+    return f"<think>{text}"
 
 
 def question_text(conversation: object) -> str:
@@ -73,8 +76,10 @@ def question_text(conversation: object) -> str:
     but the system's, with their roles. It may be a stranger's."""
     if isinstance(conversation, str):
         return conversation
+    if not isinstance(conversation, list):
+        return ""
     turns = []
-    for message in conversation if isinstance(conversation, list) else []:
+    for message in conversation:
         if isinstance(message, dict) and message.get("role") != "system":
             turns.append((message.get("role"), str(message.get("content") or "")))
     if len(turns) == 1:
@@ -100,8 +105,10 @@ def _lines(message: object) -> list[str]:
     match message:
         case {"role": "tool", "name": name, "content": content}:
             return [f"← {name}: {content}"]
+        case {"content": content} if not content:
+            return []
         case {"content": content}:
-            return [str(content)] if content else []
+            return [str(content)]
         case {"function": {"name": name, "arguments": dict(arguments)}}:
             values = [str(value) for value in arguments.values() if value is not None]
             return [f"→ {name}: {' '.join(values)}"]

@@ -179,9 +179,8 @@ def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
 def _require_columns(source: str, names: list[str], columns: tuple[str, ...]):
     missing = [column for column in columns if column not in names]
     if missing:
-        raise DataError(
-            f"{source} has the columns {', '.join(names)}, but {', '.join(missing)} is needed"
-        )
+        message = f"{source} has the columns {', '.join(names)}, but {', '.join(missing)} is needed"
+        raise DataError(message)
 
 
 def _row(problem: str | None, gold: str | None, **more: str | None) -> dict:
@@ -193,7 +192,9 @@ def _whole_number(gold: object) -> str | None:
     if gold is None:
         return None
     text = str(gold).strip()
-    return str(int(float(text))) if re.fullmatch(r"-?\d+(\.0+)?", text) else text
+    if re.fullmatch(r"-?\d+(\.0+)?", text):
+        return str(int(float(text)))
+    return text
 
 
 def _math_row(row: dict) -> dict:
