@@ -73,9 +73,8 @@ def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]
     elif finished(run):
         newest = Policy("the run's result", run)
     else:
-        raise RecipeError(
-            [f"{run} has saved no policy yet: wait for its first checkpoint (grpo.save_steps)"]
-        )
+        message = f"{run} has saved no policy yet: wait for its first checkpoint (grpo.save_steps)"
+        raise RecipeError([message])
     sampler = start
     for policy in reversed(saved):
         if step_of(policy.folder) < step:

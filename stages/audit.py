@@ -65,14 +65,12 @@ def _table(table: list[Pay], recipe: Recipe) -> str:
         "  mean    most  kind   response",
     ]
     for pay in table:
-        than = "more than" if pay.more else "as much as"
-        mark = (
-            f"  ← {than} an honest answer on {pay.beats} of {len(pay.earned)}" if pay.beats else ""
-        )
-        lines.append(
-            f"{sum(pay.earned) / len(pay.earned):6.3f}  {max(pay.earned):6.3f}  {pay.kind} "
-            f" {pay.name}{mark}"
-        )
+        mean = sum(pay.earned) / len(pay.earned)
+        line = f"{mean:6.3f}  {max(pay.earned):6.3f}  {pay.kind}  {pay.name}"
+        if pay.beats:
+            than = "more than" if pay.more else "as much as"
+            line += f"  ← {than} an honest answer on {pay.beats} of {len(pay.earned)}"
+        lines.append(line)
     return "\n".join(lines)
 
 

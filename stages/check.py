@@ -83,7 +83,9 @@ def _environment_faults(
         stages: those that train, and `evaluate`.
     """
     probe_fault = not_probed(recipe)
-    faults = not_installed(recipe, stages, launched) + ([probe_fault] if probe_fault else [])
+    faults = not_installed(recipe, stages, launched)
+    if probe_fault:
+        faults.append(probe_fault)
     if card:
         where = ", on the machine with that card"
         faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
@@ -91,7 +93,7 @@ def _environment_faults(
         with counted(launched):
             faults += conflicts(recipe, stages[:-1])
     faults += incomplete(recipe, stages, launched)
-    count_message = None if card else hardware.wrong_count(launched)
+    count_message = not card and hardware.wrong_count(launched)
     if count_message:
         faults.append(Fault("", f"{count_message} (CARD=A100 checks for GPUs that are elsewhere)"))
     return faults
@@ -131,14 +133,19 @@ def _conclude(faults: list[Fault]):
     """Say whether the recipe is ready, and where not; exit with code 2 if it is not."""
     errors = [fault for fault in faults if fault.level == "error"]
     if errors:
+        verdict = f"not ready: {len(errors)} to change"
         places = dict.fromkeys(str(fault.place) for fault in errors if fault.place)
-        at = f": {', '.join(places)}" if places else ""
-        say(f"\nnot ready: {len(errors)} to change{at}")
+        if places:
+            verdict += f": {', '.join(places)}"
+        say(f"\n{verdict}")
         sys.exit(2)
-    unseen = ", ".join(dict.fromkeys(fault.unseen for fault in faults if fault.unseen))
-    but = f" but for what was not seen: {unseen}" if unseen else ""
-    warned = any(fault.level == "warning" for fault in faults)
-    say(f"\nready{but}{', with the warnings above' if warned else ''}")
+    verdict = "ready"
+    unseen = dict.fromkeys(fault.unseen for fault in faults if fault.unseen)
+    if unseen:
+        verdict += f" but for what was not seen: {', '.join(unseen)}"
+    if any(fault.level == "warning" for fault in faults):
+        verdict += ", with the warnings above"
+    say(f"\n{verdict}")
 
 
 def fitted_to_machine(recipe: Recipe, card: Card | None) -> tuple[Recipe, list[Fault]]:
@@ -147,9 +154,10 @@ def fitted_to_machine(recipe: Recipe, card: Card | None) -> tuple[Recipe, list[F
     try:
         fitted = to_machine(recipe, card)
     except RecipeError as error:
-        places = [fault.place or "this machine" for fault in error.faults]
-        messages = [fault.message for fault in error.faults]
-        return recipe, list(map(Fault, places, messages))
+        faults = []
+        for fault in error.faults:
+            faults.append(Fault(fault.place or "this machine", fault.message))
+        return recipe, faults
     if fitted is recipe:
         return recipe, []
     device = "a T4" if card else hardware.device()

@@ -37,7 +37,9 @@ def main(recipe: Recipe, show: int = SHOWN):
 
 def _one_line(text: str, width: int = 200) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    if len(line) <= width:
+        return line
+    return line[: width - 1] + "…"
 
 
 if __name__ == "__main__":

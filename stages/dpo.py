@@ -28,9 +28,8 @@ def train_on_pairs(start: Start) -> Iterator[Training | Trained]:
     run = start.learns_from
     pairs, figures = preference_pairs(run, configs.setting(recipe, "grpo", "num_generations"))
     if {pair.problem for pair in pairs} & {row["problem"] for row in start.held_out}:
-        raise RecipeError(
-            [f"{run}/completions has held-out problems, which no run of this recipe sampled"]
-        )
+        message = f"{run}/completions has held-out problems, which no run of this recipe sampled"
+        raise RecipeError([message])
     dataset = tokenise_pairs(pairs, start.tokenizer, args.max_length)
     if not dataset:
         message = (

@@ -42,14 +42,10 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         root = root / "models"
     with_control = recipe.evaluate.control and not held_out and not model
     train = []
-    if held_out or with_control:
-        train, validation = train_and_held_out(recipe)
+    if with_control:
+        train, _ = train_and_held_out(recipe)
     if held_out:
-        from training.memory import held_out_that_fit
-        from training.model import load_tokenizer
-
-        fitting = held_out_that_fit(recipe, load_tokenizer(recipe), validation)
-        problems = {HELD_OUT: share_held_out(recipe, fitting)[1]}
+        problems = {HELD_OUT: _comparing(recipe)}
         sampling = {HELD_OUT: recipe.evaluate.sampling()}
     else:
         problems = load_benchmarks(recipe)
@@ -58,23 +54,35 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     from evaluation import report
     from evaluation.engines import shared
 
-    for benchmark in problems:
-        lock(root / benchmark)
-    contestants = _contestants(recipe, model, train if with_control else [])
+    folders = [root / benchmark for benchmark in problems]
+    for folder in folders:
+        lock(folder)
+    contestants = _contestants(recipe, model, train)
     # One engine answers for all contestants that can share it.
     for _, group in groupby(contestants, key=lambda model: shared(model.recipe, model.trained)):
         complete(list(group), root, problems, sampling)
     labels = [contestant.label for contestant in contestants]
-    for benchmark in problems:
+    for folder in folders:
         say()
-        say_markdown(report.write(root / benchmark, labels))
+        say_markdown(report.write(folder, labels))
     say(f"\nresults: {root}")
     if not model:
-        _report_gains(recipe, contestants, [root / benchmark for benchmark in problems])
+        _report_gains(recipe, contestants, folders)
     if held_out and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
     if "grpo" in labels and not model:
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
+
+
+def _comparing(recipe: Recipe) -> list[dict]:
+    """The held-out problems that fit the model and compare the stages."""
+    _, validation = train_and_held_out(recipe)
+
+    from training.memory import held_out_that_fit
+    from training.model import load_tokenizer
+
+    fitting = held_out_that_fit(recipe, load_tokenizer(recipe), validation)
+    return share_held_out(recipe, fitting)[1]
 
 
 def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> "list[Contestant]":
@@ -87,8 +95,11 @@ def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> 
     contestants = stages_of(recipe)
     if train:
         contestants[1:1] = control(recipe, train)
-    begun = [stage for stage in STAGES if recipe.stage_dir(stage).exists()]
-    unfinished = [stage for stage in begun if not finished(recipe.stage_dir(stage))]
+    unfinished = []
+    for stage in STAGES:
+        folder = recipe.stage_dir(stage)
+        if folder.exists() and not finished(folder):
+            unfinished.append(stage)
     if unfinished:
         say(f"left out, for it is not finished: {', '.join(unfinished)}")
     return contestants

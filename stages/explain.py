@@ -25,9 +25,8 @@ def main(run: list[str], step: str | None, row: str):
     """Work out how the loss moves each token of one completion."""
     for name, number in (("STEP", step or "0"), ("ROW", row)):
         if not number.isdecimal():
-            raise RecipeError(
-                [f"{name}={number}: expected a whole number, as `make view` shows it"]
-            )
+            message = f"{name}={number}: expected a whole number, as `make view` shows it"
+            raise RecipeError([message])
     path = find_runs(run)[0]
     require_no_link(path)
     require_ours(path)
@@ -48,7 +47,9 @@ def main(run: list[str], step: str | None, row: str):
     from evaluation.explain import explained
     from training.model import load_tokenizer
 
-    warm_start = recipe.stage_dir("sft") if recipe.sft is not None else None
+    warm_start = None
+    if recipe.sft is not None:
+        warm_start = recipe.stage_dir("sft")
     place = [completion["row"] for completion in group["rows"]].index(row)
     terms = explained(recipe, load_tokenizer(recipe), path, warm_start, step, group, place)
     file = path / FOLDER / f"{step}-{row}.json"
@@ -84,8 +85,9 @@ def _say_terms(terms: dict):
     for i in sorted(furthest):
         columns = ("advantages", "ratio", "kl", "entropy", "loss")
         numbers = "  ".join(f"{terms[name][i]:9.4f}" for name in columns)
-        clipped = "  clipped" if terms["stopped"][i] else ""
-        say(f"{terms['tokens'][i]!r:>14.14}  {numbers}{clipped}")
+        if terms["stopped"][i]:
+            numbers += "  clipped"
+        say(f"{terms['tokens'][i]!r:>14.14}  {numbers}")
 
 
 OPTIONS = {

@@ -129,10 +129,9 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     _train(stage, start, training, interrupts)
     trained = next(stage_steps)
     if is_main_process():
-        summary = {
-            "steps": training.trainer.state.global_step,
-            "seconds": time.monotonic() - began,
-        } | trained.summary
+        seconds = time.monotonic() - began
+        summary = {"steps": training.trainer.state.global_step, "seconds": seconds}
+        summary |= trained.summary
         folder.finish({key: value for key, value in summary.items() if value is not None})
         report = run_pages.write(folder.path)
         if stage.samples:
@@ -148,8 +147,10 @@ def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | No
         RecipeError: one is not finished, or belongs to another recipe; or the recipe needs pass
             rates and no probe has measured them.
     """
-    warm_start = warm_start_of(recipe) if stage.warm_start else None
-    fault = not_probed(recipe) if stage.samples else None
+    warm_start = None
+    if stage.warm_start:
+        warm_start = warm_start_of(recipe)
+    fault = stage.samples and not_probed(recipe)
     if fault:
         raise RecipeError([fault])
     if stage.learns_from is None:

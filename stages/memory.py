@@ -92,7 +92,9 @@ def _label(name: str) -> str:
 
 
 def _gib(size: int) -> str:
-    return f"{size / GIB:.2f}" if size else ""
+    if not size:
+        return ""
+    return f"{size / GIB:.2f}"
 
 
 def main(

@@ -36,9 +36,8 @@ def main(recipe: Recipe):
     trained = recipe.stage_dir("grpo")
     merged = recipe.stage_dir("merged")
     if not find_run(recipe, "grpo").finished:
-        raise RecipeError(
-            [f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"]
-        )
+        message = f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"
+        raise RecipeError([message])
     if merged.exists():
         say(f"merged already, in {merged}; delete it to merge again")
         return

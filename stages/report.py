@@ -23,13 +23,16 @@ def main(folder: Path):
             require_ours(run_folder)
             say(f"report: {run_pages.write(run_folder)}")
             return
-    files = folder.glob("*.jsonl") if folder.is_dir() else []
-    labels = [file.stem for file in files if not file.name.endswith(".seconds.jsonl")]
+    labels = []
+    for file in folder.glob("*.jsonl"):
+        if not file.name.endswith(".seconds.jsonl"):
+            labels.append(file.stem)
     if not labels:
-        folders = sorted({str(file.parent) for file in Path("outputs").glob("*/eval/**/*.jsonl")})
-        listed = f"; there are: {', '.join(folders)}" if folders else ""
         message = "name the folder of one benchmark's answers or of a run, FILE=folder"
-        raise RecipeError([Fault("report", f"{folder}: {message}{listed}")])
+        folders = sorted({str(file.parent) for file in Path("outputs").glob("*/eval/**/*.jsonl")})
+        if folders:
+            message += f"; there are: {', '.join(folders)}"
+        raise RecipeError([Fault("report", f"{folder}: {message}")])
     require_no_link(folder)
     try:
         say_markdown(write(folder, sorted(labels, key=_order)))

