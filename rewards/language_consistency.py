@@ -162,9 +162,8 @@ def script_of(language: str) -> str:
     if language in LATIN_LANGUAGES:
         return "latin"
     languages = " ".join(sorted({*_SCRIPT_OF, *LATIN_LANGUAGES}))
-    raise ValueError(
-        f"language {language!r} is not one of the ISO 639-1 codes known here: {languages}"
-    )
+    message = f"language {language!r} is not one of the ISO 639-1 codes known here: {languages}"
+    raise ValueError(message)
 
 
 def sentences(text: str) -> list[list[Word]]:

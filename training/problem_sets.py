@@ -37,12 +37,11 @@ def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
     train = _read_here(recipe, recipe.data.train)
     benchmarks = _read_here(recipe, recipe.evaluate.benchmarks)
     is_complete = train == recipe.data.train
-    validation = recipe.data.validation if is_complete else 0
-    local = replace(
-        recipe,
-        data=replace(recipe.data, train=train, validation=validation),
-        evaluate=replace(recipe.evaluate, benchmarks=benchmarks),
-    )
+    data = replace(recipe.data, train=train)
+    if not is_complete:
+        data = replace(data, validation=0)
+    evaluate = replace(recipe.evaluate, benchmarks=benchmarks)
+    local = replace(recipe, data=data, evaluate=evaluate)
     with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
         rows, _, errors = read(local, is_complete)
     faults = []
@@ -122,10 +121,11 @@ def load_data(recipe: Recipe) -> tuple[list[dict], list[dict], dict[str, str]]:
             " (make decontaminate)"
         )
     data = data_of(rows, held_out)
-    dropped = {overlap.row for overlap in overlapping}
-    data["overlapping"] = " ".join(sorted(fingerprint(rows[i]) for i in dropped))
-    rows = [row for i, row in enumerate(rows) if i not in dropped]
-    if faults := unfit(rows, recipe):
+    dropped = {fingerprint(rows[overlap.row]) for overlap in overlapping}
+    data["overlapping"] = " ".join(sorted(dropped))
+    rows = [row for row in rows if fingerprint(row) not in dropped]
+    faults = unfit(rows, recipe)
+    if faults:
         raise RecipeError(faults)
     return rows, held_out, data
 
@@ -163,9 +163,10 @@ def _never_trained_on(recipe: Recipe, train: list[dict], held_out: list[dict]) -
     for folder in folders:
         words, trained = changes(read_object(folder / "data.json", LARGEST) or {}, data)
         excluded |= trained
+        if words and trained:
+            words += f"; {len(trained):,} held-out problems were trained on, and are left out"
         if words:
-            left_out = f"; {len(trained):,} held-out problems were trained on, and are left out"
-            say(f"the data has changed since {folder} began: {words}{left_out if trained else ''}")
+            say(f"the data has changed since {folder} began: {words}")
     unseen = [row for row in held_out if fingerprint(row) not in excluded]
     if held_out and not unseen:
         message = "data.train: every held-out problem was trained on, when the data was another:"
@@ -201,7 +202,9 @@ def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], li
     """(problems that choose the checkpoint while training, those that compare the stages
     afterwards): never the same, for a checkpoint chosen by a measurement looks better in it than it
     is."""
-    choosing = recipe.evaluate.checkpoint_problems if setting(recipe, "grpo", "eval_steps") else 0
+    if not setting(recipe, "grpo", "eval_steps"):
+        return [], held_out
+    choosing = recipe.evaluate.checkpoint_problems
     return held_out[:choosing], held_out[choosing:]
 
 
@@ -244,11 +247,14 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
         RecipeError: the faults of all of them. NotReached: they would be read where the Hub is
             reached.
     """
-    keys = ("data", "train") if part == "train" else ("evaluate", "benchmarks")
+    keys = ("evaluate", "benchmarks")
+    golds = None  # a benchmark is one set, whatever another asks
+    if part == "train":
+        keys = ("data", "train")
+        golds = {}
     sets = []
     faults = []
     unreached = []
-    golds = {} if part == "train" else None  # a benchmark is one set, whatever another asks
     for entry in entries:
         name, arguments = name_and_arguments(entry)
         place = recipe.place(*keys, item(entry))
@@ -261,7 +267,8 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
             else:
                 faults.append(Fault(place, message))
             continue
-        if refusal := _not_runnable(recipe, rows):
+        refusal = _not_runnable(recipe, rows)
+        if refusal:
             message = f"{name}: its answers are programs, and judging one runs it: {refusal}"
             faults.append(Fault(place, message))
             continue

@@ -136,9 +136,10 @@ def _words(logs: dict) -> dict[str, str]:
     else:
         words = SFT_WORDS
     first = next(iter(words))
-    means = [key for key in logs if key.startswith("rewards/") and "mean" in key]
     ordered = {first: words[first]}
-    ordered |= {key: key.split("/")[1] for key in means}
+    for key in logs:
+        if key.startswith("rewards/") and "mean" in key:
+            ordered[key] = key.split("/")[1]
     ordered |= words
     return {key: word for key, word in ordered.items() if logs.get(key) is not None}
 

@@ -133,8 +133,7 @@ class FiniteNumbers(TrainerCallback):
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
         if control.should_save:
-            trained = [weight for weight in model.parameters() if weight.requires_grad]
-            weights = [weight.detach() for weight in trained]
+            weights = [weight.detach() for weight in model.parameters() if weight.requires_grad]
             self._require_finite(weights, "weight", "saved", args, state)
 
     def _require_finite(self, tensors: list[torch.Tensor], kind: str, use: str, args, state):
@@ -197,8 +196,10 @@ class KeepBest(TrainerCallback):
         step, accuracy = accuracies[-1]
         # Among equals the earliest one is the best.
         best_step, best = max(accuracies, key=lambda entry: (entry[1], -entry[0]))
-        behind = f", best {best:.1%} at step {best_step}" if step != best_step else ""
-        say(f"step {step}: held-out accuracy {accuracy:.1%}{behind}")
+        line = f"step {step}: held-out accuracy {accuracy:.1%}"
+        if step != best_step:
+            line += f", best {best:.1%} at step {best_step}"
+        say(line)
         reason = gamed(_history(state, RIGHT), _history(state, "reward"), self.patience)
         if reason:
             control.should_training_stop = True
@@ -208,8 +209,7 @@ class KeepBest(TrainerCallback):
 
 def _history(state, key: str) -> list[tuple[int, Any]]:
     """The steps at which the trainer has logged a key, and the values."""
-    lines = [line for line in state.log_history if line.get(key) is not None]
-    return [(line["step"], line[key]) for line in lines]
+    return [(line["step"], line[key]) for line in state.log_history if line.get(key) is not None]
 
 
 def check_adapter(

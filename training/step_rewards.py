@@ -147,12 +147,18 @@ def normalise(rewards: StepScores, group_size: int, scale: str) -> list[list[flo
     for first in range(0, len(rewards), group_size):
         group = rewards[first : first + group_size]
         scored = _scored(group)
-        mean = sum(scored) / len(scored) if scored else 0.0
-        deviation = batch_deviation if scale == "batch" else _deviation(scored)
-        divisor = 1.0 if scale == "none" else deviation + EPSILON
+        mean = _mean(scored) or 0.0
+        divisor = _deviation(scored) + EPSILON
+        if scale == "batch":
+            divisor = batch_deviation + EPSILON
+        elif scale == "none":
+            divisor = 1.0
         for row in group:
-            values = [mean if reward is None else reward for reward in row]
-            normalised.append([(value - mean) / divisor for value in values])
+            advantages = []
+            for reward in row:
+                value = mean if reward is None else reward
+                advantages.append((value - mean) / divisor)
+            normalised.append(advantages)
     return normalised
 
 
@@ -195,8 +201,10 @@ def _read_steps(text: Any) -> list[tuple[int, float | None]]:
         for end, reward in json.loads(text):
             if type(end) is not int or end < 1:
                 return []
-            is_usable = type(reward) in (int, float) and abs(reward) <= LARGEST
-            steps.append((end, float(f"{reward:.6g}") if is_usable else None))
+            if type(reward) in (int, float) and abs(reward) <= LARGEST:
+                steps.append((end, float(f"{reward:.6g}")))
+            else:
+                steps.append((end, None))
     except (TypeError, ValueError, RecursionError):
         return []
     return steps
@@ -208,9 +216,13 @@ def _scored(rewards: StepScores) -> list[float]:
 
 
 def _deviation(values: list[float]) -> float:
-    return torch.tensor(values, dtype=torch.float64).std().item() if len(values) > 1 else 0.0
+    if len(values) < 2:
+        return 0.0
+    return torch.tensor(values, dtype=torch.float64).std().item()
 
 
 def _mean(values: list[float | None]) -> float | None:
-    scored = [value for value in values if value is not None]
-    return sum(scored) / len(scored) if scored else None
+    scored = _scored([values])
+    if not scored:
+        return None
+    return sum(scored) / len(scored)

@@ -146,8 +146,9 @@ def result_ids(tokenizer, results: list[dict]) -> list[int]:
     call = {"type": "function", "function": {"name": results[0]["name"], "arguments": {}}}
     turns = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}]
     ids = tokenizer.apply_chat_template(turns, tokenize=True, return_dict=False)
-    ends = [place for place, token in enumerate(ids) if token == tokenizer.eos_token_id]
-    length = ends[-1] + 1 if ends else len(ids)
+    length = len(ids)
+    if tokenizer.eos_token_id in ids:
+        length -= ids[::-1].index(tokenizer.eos_token_id)  # up to the last end of a turn
     return list(prompt.prompt_ids(tokenizer, turns + results))[length:]
 
 
@@ -178,8 +179,10 @@ def sample_in_turns(
         answered = []
         for i in calling:
             results = answer_calls(messages[i][-1], tools)
-            ids = tokens[i] + result_ids(tokenizer, results) if results else []
-            if results and len(ids) <= max_tokens:
+            if not results:
+                continue
+            ids = tokens[i] + result_ids(tokenizer, results)
+            if len(ids) <= max_tokens:
                 tokens[i] = ids
                 messages[i] += results
                 answered.append(i)
@@ -206,8 +209,11 @@ def tokenise_solution(tokenizer, tools: Tools, text: str) -> tuple[list[int], li
     for turn in re.finditer(turn_pattern, text):
         turn_ids = [*tokenizer(turn[0], add_special_tokens=False)["input_ids"]]
         turn_ids.append(tokenizer.eos_token_id)
-        results = answer_calls(message_of(tokenizer, turn_ids), tools) if tools else []
-        tool_ids = result_ids(tokenizer, results) if results else []
-        ids += turn_ids + tool_ids
-        mask += [1] * len(turn_ids) + [0] * len(tool_ids)
+        ids += turn_ids
+        mask += [1] * len(turn_ids)
+        results = tools and answer_calls(message_of(tokenizer, turn_ids), tools)
+        if results:
+            tool_ids = result_ids(tokenizer, results)
+            ids += tool_ids
+            mask += [0] * len(tool_ids)
     return ids, mask

@@ -105,9 +105,10 @@ class Interrupts(TrainerCallback):
         work = "this step"
         if steps > 1:
             work = f"{steps} steps, to the end of this generation batch,"
-        end = f", {self.progress.time_remaining(steps)}" if self.progress else ""
-        message = f"stopping: {work} will be finished and saved first{end};"
-        return f"{message} a second signal stops at once"
+        message = f"stopping: {work} will be finished and saved first"
+        if self.progress:
+            message += f", {self.progress.time_remaining(steps)}"
+        return f"{message}; a second signal stops at once"
 
     def _note(self, number: int):
         self.caught = number
@@ -152,7 +153,9 @@ def _agreed(caught: int | None) -> int | None:
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
     highest = torch.tensor([int(caught or 0)], device=device)
     torch.distributed.all_reduce(highest, torch.distributed.ReduceOp.MAX)
-    return signal.Signals(int(highest)) if int(highest) else None
+    if not int(highest):
+        return None
+    return signal.Signals(int(highest))
 
 
 @hub.unasked()  # at every save peft would ask it for the base model's config
@@ -249,7 +252,9 @@ def sharded(trainer: Trainer) -> bool:
 def _sharding(is_fsdp: bool, is_deepspeed: bool) -> str:
     if is_fsdp:
         return "FSDP"
-    return "DeepSpeed" if is_deepspeed else "DDP or one process"
+    if is_deepspeed:
+        return "DeepSpeed"
+    return "DDP or one process"
 
 
 def require_same_sharding(trainer: Trainer, checkpoint: str):
@@ -400,7 +405,8 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
             " which keeps the size of a step"
         )
     if limit:
-        anew = ", in a run of its own (output_dir)" if has_training(recipe.stage_dir(stage)) else ""
-        change = f"{stage}.{length} {limit} → {limit // 2}{anew}"
+        change = f"{stage}.{length} {limit} → {limit // 2}"
+        if has_training(recipe.stage_dir(stage)):
+            change += ", in a run of its own (output_dir)"
         lines.append(f"  {recipe.place(stage, length)}: {change}")
     return "\n".join(lines)

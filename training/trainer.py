@@ -106,7 +106,8 @@ def grpo_trainer(
     rewards = Rewards(recipe, tokenizer, rows, set(end_tokens), bool(choosing))
     arguments = reward_arguments(recipe, rewards.functions)
     arguments["train_dataset"] = prompt_dataset(rows, tokenizer, system)
-    arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system) if choosing else None
+    if choosing:
+        arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system)
     if recipe.tools:  # RLOO has no such argument
         arguments["tools"] = list(tools_of(recipe).values())
     kind = GRPOByStep if rewards.steps else TRAINERS[recipe.algorithm or "grpo"]

@@ -186,9 +186,8 @@ def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
         rows = read_parquet(file, NEEDED)
         names = [name for name in (rows or [{}])[0] if name not in RESERVED]
         if rows and len(names) != len(weights):
-            raise ValueError(
-                f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}"
-            )
+            message = f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}"
+            raise ValueError(message)
         return [_row(row, names, weights) for row in rows]
     except DataError:
         raise
