@@ -2,6 +2,7 @@
 cheats, memory."""
 
 import math
+import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,8 @@ def model_findings(
         lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
         _say_lengths(lengths)
         yield from _template_findings(recipe, tokenizer)
-        yield from _prompt_findings(recipe, tokenizer, rows[0])
+        most_turns = max(rows, key=lambda row: len(row.get(prompt.TURNS) or []))
+        yield from _prompt_findings(recipe, tokenizer, most_turns)
         yield from _unknown_letters(recipe, tokenizer, rows)
         yield from _probe_findings(recipe, tokenizer)
     if rows:
@@ -127,8 +129,9 @@ def _template_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
 
 
 def _prompt_findings(recipe: Recipe, tokenizer, row: dict) -> Iterator[Fault]:
-    """What the special tokens of a prompt are that a model was not trained with."""
-    ids = list(prompt.question_ids(tokenizer, row, recipe.prompt.system))
+    """What a prompt lacks, or has that a model was not trained with."""
+    conversation = prompt.messages(row, recipe.prompt.system)
+    ids = list(prompt.prompt_ids(tokenizer, conversation))
     begin = tokenizer.bos_token_id
     messages = []
     if begin is not None and ids[:2] == [begin, begin]:
@@ -141,13 +144,24 @@ def _prompt_findings(recipe: Recipe, tokenizer, row: dict) -> Iterator[Fault]:
     header = prompt.question_ids(tokenizer, "", recipe.prompt.system)
     if unknown not in (None, begin, tokenizer.eos_token_id) and unknown in header:
         messages.append(f"writes what the tokenizer has no token for, {tokenizer.unk_token}")
+    text = tokenizer.apply_chat_template(conversation, tokenize=False)
+    if re.search(r"\{(problem|question|query|prompt|input)\}", recipe.prompt.system or ""):
+        message = "it is written as it stands, before the problem: nothing takes its braces' place"
+        yield fault_at(recipe, "warning", ("prompt", "system"), f"prompt.system: {message}")
+    if not all(turn["content"].strip() in text for turn in conversation):
+        messages.append("leaves out a turn before the problem, or a part of one")
     for message in messages:
         advice = "the model may never have seen that: set model.chat_template"
         yield fault_at(recipe, "warning", ("model",), f"the chat template {message}; {advice}")
 
 
 def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fault]:
-    """Whether the data has letters that the tokenizer has no token for."""
+    """Whether the data has letters that the tokenizer has no token for, or special tokens."""
+    for token in tokenizer.all_special_tokens:
+        count = sum(token in row["problem"] for row in rows)
+        if count:
+            message = f"{count:,} problems hold {token}, a special token: take it out of the data"
+            yield fault_at(recipe, "warning", ("data", "train"), message)
     if tokenizer.unk_token_id is None:
         return
     texts = [str(row[key] or "") for row in rows for key in ("problem", "solution", "reasoning")]

@@ -40,22 +40,38 @@ def altered(checkpoint: Path) -> str | None:
     """Say how a checkpoint's files differ from those that were written; None where they do not."""
     if not (checkpoint / MANIFEST).is_file():
         return "it was not written to the end"
-    recorded = (read_object(checkpoint / MANIFEST) or {}).get("files")
+    manifest = read_object(checkpoint / MANIFEST) or {}
+    recorded = manifest.get("files")
     if not isinstance(recorded, dict):
         return f"{MANIFEST} cannot be read"
+    run = _run_of(checkpoint)
+    if run and manifest.get("run") not in (None, run):
+        return "it is of another run"
     return _difference(recorded, checkpoint, files_of(checkpoint))
+
+
+def _run_of(checkpoint: Path) -> str | None:
+    """The mark of the run in a checkpoint's folder; an older version gave it none."""
+    return (read_object(checkpoint.parent / "versions.json") or {}).get("run")
 
 
 def altered_weights(run: Path) -> str | None:
     """Say how a finished run's weights differ from those that its summary names; None where they do
     not, or where an older version wrote the summary."""
     recorded = (read_object(run / "summary.json") or {}).get("weights")
-    return _difference(recorded, run, weights_of(run)) if isinstance(recorded, dict) else None
+    if not isinstance(recorded, dict):
+        return None
+    files = weights_of(run)
+    if "config.json" not in recorded and "adapter_config.json" not in recorded:
+        files = [file for file in files if file.suffix == ".safetensors"]  # of an older version
+    return _difference(recorded, run, files)
 
 
 def weights_of(run: Path) -> list[Path]:
-    """The files of a run's trained model or adapter."""
-    return sorted(run.glob("*.safetensors"))
+    """The files of a run's trained model or adapter that decide what it answers."""
+    names = ("config.json", "adapter_config.json", "tokenizer.json", "chat_template.jinja")
+    files = [run / name for name in names if (run / name).is_file()]
+    return sorted([*run.glob("*.safetensors"), *files])
 
 
 def _difference(recorded: dict, folder: Path, present: list[Path]) -> str | None:
@@ -86,7 +102,8 @@ def write_manifest(checkpoint: Path):
     files = {
         str(file.relative_to(checkpoint)): size_and_hash(file) for file in files_of(checkpoint)
     }
-    manifest = {"step": step_of(checkpoint), "files": files, "seal": seal(files)}
+    run = _run_of(checkpoint)
+    manifest = {"step": step_of(checkpoint), "run": run, "files": files, "seal": seal(files)}
     write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
 import subprocess
 from collections import defaultdict
@@ -90,6 +91,8 @@ class RunFolder:
         self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
         versions = _versions(self.recipe)
         versions["sources"] = sources_of(self.recipe, self.path.name, rows)
+        if not resumes:
+            versions["run"] = secrets.token_hex(8)  # in its checkpoints too
         before = self._at_start("versions.json", versions, resumes)
         self._require_same_sources(before, versions)
         self._say_what_changed(before, versions)
@@ -164,8 +167,9 @@ class RunFolder:
         packages = before.get("packages")
         if not isinstance(packages, dict):
             return
+        packages = packages | {"commit": before.get("commit")}  # of the rewards and the verifier
         changes = []
-        for name, version in now["packages"].items():
+        for name, version in (now["packages"] | {"commit": now["commit"]}).items():
             if version != packages.get(name):
                 changes.append(f"{name} {packages.get(name)} → {version}")
         if changes:
@@ -329,6 +333,7 @@ def _versions(recipe: dict) -> dict:
     commit = _git("rev-parse", "HEAD").strip() or "unknown"
     if _git("status", "--porcelain").strip():
         commit += " with changes"
+        commit += f" {hashlib.sha256(_git('diff', 'HEAD').encode()).hexdigest()[:8]}"
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "packages": _packages(),
@@ -367,9 +372,10 @@ def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None
             f" back, or move {path} away, or give this run its own folder (output_dir)"
         )
         return Fault(str(path / "recipe.yaml"), message)
-    wanted = _dependencies(to_machine(recipe), stage)
-    trained = learned(flat(_saved_dependencies(saved_recipe, wanted, stage)))
-    wanted, trained = _by_batch(path, stage, learned(flat(wanted)), trained)
+    local = to_machine(recipe)
+    wanted = learned(flat(_dependencies(local, without_place(local.resolved()), stage)))
+    trained = learned(flat(_dependencies(local, saved_recipe, stage)))
+    wanted, trained = _by_batch(path, stage, wanted, trained)
     wanted = with_defaults(wanted, trained)
     trained = with_defaults(trained, wanted)
     keys = sorted(wanted.keys() | trained.keys())
@@ -407,42 +413,26 @@ def processes_at_start(folder: Path) -> int | None:
     return count if type(count) is int else None
 
 
-def _dependencies(recipe: Recipe, stage: str) -> dict:
-    """The sections and keys of a recipe that change what the stage trains."""
-    resolved = without_place(recipe.resolved())
+def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
+    """The sections and keys of a resolved recipe that change what the stage of a recipe trains.
+
+    Args:
+        resolved: that recipe, or the one that a run of it saved.
+    """
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
-    sections["data"] = _data_dependencies(sections["data"], stage)
-    if "grpo" in sections and setting(recipe, "grpo", "eval_steps"):
-        sections["evaluate"] = {"checkpoint_problems": recipe.evaluate.checkpoint_problems}
-    if stage == "sft" and recipe.data.own_solutions is not None:
-        sections["grpo"] = _sampling_dependencies(recipe.grpo)
+    settings = {}  # what was saved may have any type
+    for key in ("data", "grpo", "evaluate"):
+        settings[key] = resolved[key] if isinstance(resolved.get(key), dict) else {}
+    if stage == "sft":  # it trains on the problems that a probe's pass rates exclude too
+        if settings["data"]:
+            sections["data"] = settings["data"] | {"pass_rate": None}
+        if recipe.data.own_solutions is not None:  # they are cut where GRPO would cut them
+            length = (configs.defaults("grpo") | settings["grpo"])["max_completion_length"]
+            sections["grpo"] = {"max_completion_length": length}
+    elif setting(recipe, "grpo", "eval_steps"):
+        problems = settings["evaluate"].get("checkpoint_problems")
+        sections["evaluate"] = {"checkpoint_problems": problems}
     return sections
-
-
-def _saved_dependencies(saved_recipe: dict, wanted: dict, stage: str) -> dict:
-    """The same sections and keys of a recipe that a run saved, as `wanted` has them."""
-    sections = {key: saved_recipe.get(key) for key in wanted}
-    if isinstance(sections["data"], dict):
-        sections["data"] = _data_dependencies(sections["data"], stage)
-    if isinstance(sections.get("evaluate"), dict):
-        evaluate = sections["evaluate"]
-        sections["evaluate"] = {key: evaluate.get(key) for key in wanted["evaluate"]}
-    if stage == "sft" and isinstance(sections.get("grpo"), dict):
-        sections["grpo"] = _sampling_dependencies(sections["grpo"])
-    return sections
-
-
-def _sampling_dependencies(grpo: dict) -> dict:
-    """The keys of the section `grpo` that the base model's own solutions depend on: they are cut
-    where GRPO would cut them."""
-    settings = configs.defaults("grpo") | grpo
-    return {"max_completion_length": settings["max_completion_length"]}
-
-
-def _data_dependencies(data: dict, stage: str) -> dict:
-    """The keys of the section `data` that a stage depends on. The warm start also trains on the
-    problems that a probe's pass rates exclude."""
-    return {key: value for key, value in data.items() if stage != "sft" or key != "pass_rate"}
 
 
 def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[dict, dict]:

@@ -165,6 +165,8 @@ def _copied(columns: dict) -> dict:
     for name, values in columns.items():
         if name == "completion_ids":
             copied[name] = list(map(copy.copy, values))
+        elif name == "trainer_state":
+            copied[name] = copy.copy(values)
         elif isinstance(values, list):
             copied[name] = copy.deepcopy(values)
     return copied
@@ -290,8 +292,9 @@ def _limited(seconds: float):
 
     is_main_thread = threading.current_thread() is threading.main_thread()  # only it gets signals
     if is_main_thread:
-        on_urgent = signal.signal(signal.SIGURG, raise_late)
-        on_alarm = signal.getsignal(signal.SIGALRM)
+        numbers = (signal.SIGURG, signal.SIGALRM, *EXIT_CODES)  # a client library may take them
+        handlers = {number: signal.getsignal(number) for number in numbers}
+        signal.signal(signal.SIGURG, raise_late)
     faulthandler.register(signal.SIGUSR2, file=sys.__stderr__, chain=True)  # then it ends as before
     try:
         try:
@@ -309,8 +312,8 @@ def _limited(seconds: float):
         faulthandler.unregister(signal.SIGUSR2)
         if is_main_thread:
             signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the function forgot
-            signal.signal(signal.SIGALRM, on_alarm or signal.SIG_DFL)
-            signal.signal(signal.SIGURG, on_urgent or signal.SIG_DFL)
+            for number, handler in handlers.items():
+                signal.signal(number, handler or signal.SIG_DFL)
 
 
 class Batch(NamedTuple):

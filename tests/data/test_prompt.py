@@ -210,6 +210,7 @@ TEMPLATES_THAT_HARM = {
     "two": ("{{ bos_token }}{{ bos_token }}" + QUESTION + HEADER, "twice at the start"),
     "none": (QUESTION + HEADER, "begins no prompt with"),
     "no header": ("{{ bos_token }}" + ROLES, "no header of the assistant's turn"),
+    "one turn": ("{{ bos_token }}{{ messages[-1].content }}" + HEADER, "leaves out a turn"),
     "sound": ("{{ bos_token }}" + QUESTION + HEADER, None),
 }
 
@@ -220,7 +221,9 @@ def test_what_a_template_does_to_a_prompt_is_said(name, tiny_qwen2):
     tokenizer = with_bos(tiny_qwen2)
     tokenizer.chat_template = template
     recipe = load_recipe(ROOT / "recipes/tiny-arithmetic.yaml", [])
-    faults = list(_prompt_findings(recipe, tokenizer, {"problem": "What is 7 + 5?"}))
+    turns = [{"role": "user", "content": "x = 7."}, {"role": "assistant", "content": "Yes."}]
+    row = {"problem": "What is x + 5?", prompt.TURNS: turns}
+    faults = list(_prompt_findings(recipe, tokenizer, row))
     assert [message in fault.message for fault in faults] == [True] * bool(message)
 
 

@@ -13,6 +13,7 @@ from schema import configs
 from schema.recipe import load_recipe
 from tests.made_runs import write_json
 from tests.support import CHAIN, ROOT, refused, run_stage, same_weights
+from tests.tables import cases
 from training.going_on import sources_of
 from training.run_folder import RunFolder, conflict, find_run
 from training.saving import Checkpoints
@@ -68,30 +69,11 @@ def test_the_best_checkpoint_is_one_of_those_saved(tmp_path):
     assert "  grpo.save_steps: 2 there, 4 here" in fault(tmp_path, held_out[0], "grpo.save_steps=4")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "step", "reason"),
-    [
-        (STEADY, "grpo.max_steps=9", 4, ""),
-        ([*STEADY, "grpo.warmup_steps=2"], "grpo.max_steps=9", 4, ""),
-        ([], "grpo.max_steps=999", 4, "lr_scheduler_type linear is over all max_steps, so its"),
-        (
-            ["grpo.lr_scheduler_type=constant_with_warmup", "grpo.warmup_steps=0.1"],
-            "grpo.max_steps=999",
-            4,
-            "warmup_steps is a share of all max_steps",
-        ),
-        (STEADY, "grpo.max_steps=3", 4, "It was trained that far: only more steps"),
-        (
-            [*STEADY, "grpo.num_iterations=2"],
-            "grpo.max_steps=9",
-            3,
-            "Its last step, 3, is within a generation batch",
-        ),
-    ],
-)
+@cases(__file__, "longer")
 def test_a_run_is_trained_longer_where_that_is_what_one_run_does(
     before, after, step, reason, tmp_path
 ):
+    before = [*STEADY, *before] if before is not None else []
     begun(tmp_path, *before, step=step, summary={"steps": step})
     assert reason in fault(tmp_path, *before, after)
     assert bool(reason) == bool(fault(tmp_path, *before, after))

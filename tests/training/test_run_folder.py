@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -226,8 +227,13 @@ def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_r
     folder = tmp_path / "grpo"
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(b"trained")
+    write_json(folder / "config.json", {"rope_theta": 1})
     find_run(read(tmp_path), "grpo").finish({"steps": 2})
     checkpoints.require_weights(folder, "make grpo")
+    write_json(folder / "config.json", {"rope_theta": 2})
+    with pytest.raises(RecipeError, match=r"finished, but config\.json is not the file"):
+        checkpoints.require_weights(folder, "make grpo")
+    write_json(folder / "config.json", {"rope_theta": 1})
     os.utime(folder / "model.safetensors", (0, 0))  # a copy has another time
     checkpoints.require_weights(folder, "make grpo")
     (folder / "model.safetensors").write_bytes(b"another")
@@ -269,6 +275,17 @@ def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path)
     assert checkpoints.altered(tmp_path / "checkpoint-1") is None
     (tmp_path / "checkpoint-1/manifest.json").write_text(manifest)
     assert checkpoints.altered(tmp_path / "checkpoint-1") == fault
+
+
+def test_a_checkpoint_that_was_copied_from_another_run_is_passed_over(tmp_path, capsys):
+    for name, run in (("here", "a"), ("there", "b")):
+        (tmp_path / name).mkdir()
+        write_json(tmp_path / name / "versions.json", {"run": run})
+        whole(tmp_path / name / "checkpoint-1", trainer_state=STATE)
+        checkpoints.write_manifest(tmp_path / name / "checkpoint-1")
+    shutil.copytree(tmp_path / "there/checkpoint-1", tmp_path / "here/checkpoint-2")
+    assert checkpoints.newest_good(tmp_path / "here") == f"{tmp_path}/here/checkpoint-1"
+    assert "checkpoint-2: it is of another run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [".metadata", "pytorch_model_fsdp_0/.metadata"])
@@ -351,7 +368,8 @@ def test_what_was_lost_of_a_run_is_said_and_written_anew(name, text, tmp_path, c
     file.unlink() if text is None else file.write_text(text)
     find_run(recipe, "grpo").begin(ROWS)
     assert f"{file} was lost: " in capsys.readouterr().out
-    assert file.read_text() == before
+    # A mark of the run that is lost with it is not made anew: no checkpoint would bear it.
+    assert file.read_text() == re.sub(r',\s*"run": "\w+"', "", before)
     find_run(recipe, "grpo").begin(ROWS)
     assert " was lost: " not in capsys.readouterr().out
     with pytest.raises(RecipeError) as error:
@@ -385,9 +403,11 @@ def test_other_versions_are_told_on_resume(tmp_path, capsys):
     find_run(recipe, "sft").begin(ROWS)
     assert "versions" not in capsys.readouterr().out
     now, versions["packages"]["trl"] = versions["packages"]["trl"], "0.1"
+    commit, versions["commit"] = versions["commit"], "0ad"
     file.write_text(json.dumps(versions))
     find_run(recipe, "sft").begin(ROWS)
-    assert f"their last digits: trl 0.1 → {now}\n" in capsys.readouterr().out
+    expected = f"their last digits: trl 0.1 → {now}, commit 0ad → {commit}\n"
+    assert expected in capsys.readouterr().out
 
 
 def test_a_default_is_shown_and_is_no_conflict(tmp_path):
