@@ -11,7 +11,7 @@ from pathlib import Path
 from console.terminal import say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole
-from training.writing import require_no_link
+from training.writing import lock
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
 
@@ -24,9 +24,8 @@ def main(runs: list[str]):
     for pattern in runs:
         folders += sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207 - Path.glob takes no absolute pattern
     arms = compare_runs.read_arms(folders)
-    require_no_link(FOLDER)
+    lock(FOLDER)
     text = "\n".join(compare_runs.table(arms))
-    FOLDER.mkdir(parents=True, exist_ok=True)
     report = FOLDER / "report.md"
     write_whole(report, f"{text}\n")
     say_markdown(text)

@@ -23,7 +23,7 @@ from training.model import load_model, load_tokenizer
 from training.run_folder import find_run
 from training.sampling import merge_at_random, separate_shared
 from training.saving import log_probabilities
-from training.writing import require_no_link
+from training.writing import lock
 
 # Nats between the log-probabilities of the merged model and of the adapter on its base: the largest
 # difference in float32; the mean in 16 bits, where the order of the sums alone makes up to 0.03.
@@ -55,7 +55,7 @@ def main(recipe: Recipe):
             merge_at_random(model, lambda: f"{recipe.seed} merged")
             model = model.merge_and_unload()
     partial = merged.with_name("merged.partial")
-    require_no_link(partial)
+    lock(partial)
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     computed = log_probabilities(load_model(recipe, tokenizer, partial), texts)
@@ -74,6 +74,7 @@ def main(recipe: Recipe):
         )
         raise RecipeError([message])
     write_whole(partial / "README.md", model_card(read_run(trained), "merged"))
+    (partial / ".lock").unlink(missing_ok=True)
     sync_tree(partial)
     partial.rename(merged)
     say(f"merged model in {merged}: its {described}")

@@ -13,7 +13,7 @@ from evaluation.report import write
 from runs.folder import LABELS
 from stages.cli import run
 from training.checkpoints import require_ours
-from training.writing import require_no_link
+from training.writing import lock
 
 
 def main(folder: Path):
@@ -33,7 +33,7 @@ def main(folder: Path):
         if folders:
             message += f"; there are: {', '.join(folders)}"
         raise RecipeError([Fault("report", f"{folder}: {message}")])
-    require_no_link(folder)
+    lock(folder)
     try:
         say_markdown(write(folder, sorted(labels, key=_order)))
     except ValueError as error:

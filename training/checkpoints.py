@@ -120,10 +120,11 @@ def seal(files: dict | None) -> str | None:
             with contextlib.suppress(FileExistsError):  # another process was first
                 os.link(new_key, key)
             new_key.unlink()
-        secret = key.read_bytes()
         # Another's key, or an empty one, would be a mark that another account can write.
-        if key.stat().st_uid != os.getuid() or len(secret) != KEY_BYTES:
+        status = key.stat()
+        if (status.st_uid, status.st_size) != (os.getuid(), KEY_BYTES):  # a pipe has no size
             return None
+        secret = key.read_bytes()
         text = json.dumps(files, sort_keys=True)
         return hmac.new(secret, text.encode(), "sha256").hexdigest()
     except (OSError, RuntimeError):
@@ -242,9 +243,15 @@ def _name_other_base(folder: Path):
         )
 
 
-def newest_good(folder: Path) -> str | None:
-    """Find a run's newest checkpoint without damage; print why newer ones were passed over."""
+def newest_good(folder: Path, to_resume: bool = False) -> str | None:
+    """Find a run's newest checkpoint without damage; print why newer ones were passed over.
+
+    Raises:
+        RecipeError: it is to be resumed, and is not ours: its files are not even read.
+    """
     for checkpoint in checkpoints_of(folder):
+        if to_resume and read_object(checkpoint / MANIFEST, LARGEST):
+            require_ours(folder, checkpoint)
         reason = altered(checkpoint)
         if reason is None:
             return str(checkpoint)

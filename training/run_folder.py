@@ -36,7 +36,6 @@ from training.checkpoints import (
     has_training,
     newest_good,
     require_best_beside,
-    require_ours,
     require_trust,
     require_weights,
     seal,
@@ -237,12 +236,12 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         raise RecipeError([fault])
     if is_finished:
         require_weights(path, make_command(stage, recipe))
-    checkpoint = None if is_finished else newest_good(path)
+    # Only the process that seals checkpoints asks: on another machine the account has another key.
+    asks = to_train and is_main_process() and not is_finished
+    checkpoint = None if is_finished else newest_good(path, to_resume=asks)
     if was_finished and not is_finished and checkpoint is None:
         raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
-    # Only the process that seals checkpoints asks: on another machine the account has another key.
-    if checkpoint and to_train and is_main_process():
-        require_ours(path, Path(checkpoint))
+    if checkpoint and asks:
         require_best_beside(Path(checkpoint))
     return RunFolder(path, is_finished, checkpoint, without_place(recipe.resolved()))
 

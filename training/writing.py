@@ -37,9 +37,9 @@ def lock(path: Path):
     Raises:
         RecipeError: another process has it, or it holds a link.
     """
+    require_no_link(path)
     if path.resolve() in _locks:
         return
-    require_no_link(path)
     created = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     file = (path / ".lock").open("a+", encoding="ascii", errors="replace")

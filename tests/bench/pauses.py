@@ -36,7 +36,6 @@ PHASES = {
     | {
         "sampling": ("transformers.GenerationMixin.generate", 5, 0.05),
         "reward": ("training.scoring._copied", 10, 0),
-        "judging": ("rewards.verifier.pool.Worker.ask", 1, 0),
         "report": ("evaluation.run_pages.report", 1, 0),
     },
     "evaluate": {

@@ -451,6 +451,17 @@ def test_a_checkpoint_of_another_account_is_resumed_only_where_the_user_says_so(
     assert find_run(recipe, "sft", to_train=True).checkpoint == str(checkpoint)
 
 
+def test_what_another_account_wrote_is_not_read_to_be_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    whole(tmp_path / "checkpoint-1", trainer_state=STATE)
+    key = tmp_path / "home/.cache/grpo-recipes/key"
+    key.unlink()
+    os.mkfifo(key)  # which would wait for ever, if it were read
+    monkeypatch.setattr(checkpoints, "altered", None)
+    with pytest.raises(RecipeError, match="was written by another account"):
+        checkpoints.newest_good(tmp_path, to_resume=True)
+
+
 def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
     def no_home():
         raise RuntimeError("no home")
