@@ -69,7 +69,9 @@ def model_findings(
                 (length for length in lengths if length <= room), default=memory.PROMPT_TOKENS
             )
             yield from _parameter_findings(recipe, config, launched, card)
-            yield from _memory_findings(recipe, longest, launched, card)
+            # All but the longest hundredth: what vLLM holds at once is not of the longest alone.
+            usual = lengths[int(0.99 * len(lengths))] if lengths else memory.PROMPT_TOKENS
+            yield from _memory_findings(recipe, (longest, usual), launched, card)
         except RecipeError as error:
             # The model cannot be made of its config, or not with this adapter.
             for fault in error.faults:
@@ -268,9 +270,14 @@ def _parameter_findings(
 
 
 def _memory_findings(
-    recipe: Recipe, longest: int, launched: dict, named: Card | None
+    recipe: Recipe, prompts: tuple[int, int], launched: dict, named: Card | None
 ) -> Iterator[Fault]:
-    """Whether the estimated memory of training fits the card, or this machine's."""
+    """Whether the estimated memory of training fits the card, or this machine's.
+
+    Args:
+        prompts: the tokens of the longest prompt, and of one that 99% do not exceed.
+    """
+    longest, usual = prompts
     card = named.gib if named else memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB
     with counted(launched):
@@ -301,13 +308,13 @@ def _memory_findings(
         )
         yield fault_at(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
     elif card and parts.vllm_weights:
-        _say_at_once(recipe, parts, longest, launched, card)
+        _say_at_once(recipe, parts, usual, launched, card)
 
 
-def _say_at_once(recipe: Recipe, parts: memory.Parts, longest: int, launched: dict, card: float):
+def _say_at_once(recipe: Recipe, parts: memory.Parts, usual: int, launched: dict, card: float):
     """Say how many of a step's completions, each of full length, vLLM holds at once, and with which
     share of the card it would hold more."""
-    length = longest + setting(recipe, "grpo", "max_completion_length")
+    length = usual + setting(recipe, "grpo", "max_completion_length")
     at_once = int(parts.vllm_cache / memory.vllm_cache_bytes(recipe, length))
     engine_gpus = setting(recipe, "grpo", "vllm_tensor_parallel_size")
     wanted = generation(recipe.grpo).completions * engine_gpus // launched["num_processes"]

@@ -126,7 +126,7 @@ def test_vllm_needs_more_of_the_card_than_its_weights(
     recipe = load_recipe("recipes/qwen3-0.6b-lora.yaml", overrides, check=())
     monkeypatch.setattr(memory, "activation_bytes", lambda *arguments: memory.GIB)
     launched = {"num_processes": 1}
-    faults = list(findings._memory_findings(recipe, 256, launched, card_named(card)))
+    faults = list(findings._memory_findings(recipe, (256, 256), launched, card_named(card)))
     assert message in capsys.readouterr().out + "".join(fault.message for fault in faults)
 
 
