@@ -25,6 +25,7 @@ from pathlib import Path
 from .arithmetic import value_of
 from .extract import STRICT, Extraction, Verdict, answer_blocks, extract
 from .pool import OUTSIDE, output_of
+from .tables import rows
 from .thoughts import outside_thoughts
 
 # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
@@ -117,6 +118,8 @@ def plain(text: str) -> str:
 # ---- programs
 
 _PROCESS = str(Path(__file__).with_name("program_process.py"))
+_MODULES = dict(rows("modules.tsv"))
+_CALLS = rows("system_calls.tsv")
 _ATTEMPTS = 5  # with processes that are killed from outside
 _MOST_AT_ONCE = 16  # a container's share of the processors may be less than it sees
 _MEMORY = 256  # MiB of address space, with the interpreter
@@ -226,7 +229,7 @@ def call_function(
     """
     room += _ROOM
     job = {"source": source, "function": function, "arguments": arguments}
-    job |= {"seconds": seconds, "memory_mib": _MEMORY}
+    job |= {"seconds": seconds, "memory_mib": _MEMORY, "modules": _MODULES, "calls": _CALLS}
     output, code = _output_of(job, room)
     status, _, output = output.partition(b"\n")
     if status != b"held":

@@ -10,6 +10,8 @@ import json
 import re
 from functools import lru_cache
 
+from .tables import rows
+
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
 _BARE = re.compile(r"(?:[^\s$.,;{}\\]|[.,](?=\d))+")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -19,29 +21,14 @@ _BESIDE = re.compile(
     r" *= *)?"
 )
 _ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re.IGNORECASE)
-# `["85"]`, `[85]`, `"85"`, `{"answer": "85"}`, `<answer>85</answer>`
-_PRINTED = [
-    re.compile(r"""\[\s*(["'])((?:(?!\1).)+)\1\s*,?\s*\]""", re.DOTALL),
-    re.compile(r"\[\s*()(-?\d+(?:[./]\d+)?)\s*\]"),
-    re.compile(r"""(["'])((?:(?!\1).)+)\1""", re.DOTALL),
-    re.compile(
-        r"""\{\s*(["'])(?:answer|final_answer|ground_truth|gold|target|solution|value)\1\s*:\s*"""
-        r"""([^:]+?)\s*\}""",
-        re.DOTALL,
-    ),
-    re.compile(r"()<answer>(.*)</answer>", re.DOTALL),
-    re.compile(r"()\\\((.*)\\\)\.?", re.DOTALL),
-]
-_SEVERAL = re.compile(r"""\[\s*(["']).*\1\s*,\s*\1.*\1\s*\]""", re.DOTALL)
-_PLACEHOLDER = re.compile(
-    r"(?:not ?found|n/?a|null|nan|todo|tbd|omitted|answers? (?:may |will )?var(?:y|ies)"
-    r"|(?:see|refer to) (?:the |above)?(?:solution|proof|explanation|answer|above)?"
-    r"|(?:the )?proof(?: (?:above|below|omitted))?|qed|your (?:final )?answer(?: here)?)\W*",
-    re.IGNORECASE,
-)
-_TEMPLATE = re.compile(r"\{\{.*\}\}|\$\{\w+\}|\{[a-z]+_?answer\}|<\w+>|\[(?:final )?answer\]", re.I)
-_SPREADSHEETS_DATE = re.compile(r"\d{1,2}-[A-Z][a-z]{2}|[A-Z][a-z]{2}-\d{2}|.* 00:00:00")
-_MARKUP = re.compile(r'.*&(?:#\d+|[a-z]+\d*);.*|\[?\{\s*"\w+"\s*:.*', re.DOTALL)
+_PRINTED: list[re.Pattern] = []
+_UNEARNABLE: list[tuple[str, re.Pattern]] = []
+for _reason, _pattern in rows("golds.tsv"):
+    if _reason == "printed":
+        _PRINTED.append(re.compile(_pattern, re.DOTALL))
+    else:
+        _UNEARNABLE.append((_reason, re.compile(_pattern, re.DOTALL | re.IGNORECASE)))
+del _reason, _pattern
 _SENTENCE_ENDS = re.compile(r"[a-z0-9)$][.!?]\s+[A-Z]|\n")
 _OPTIONS = re.compile(r"^[ \t]*\(?([A-E])[.):][ \t]+(\S+)", re.MULTILINE)
 _MOST_WORDS = 30  # of an answer that nobody could spell like the gold
@@ -124,16 +111,9 @@ def why_unearnable(gold: object, question: str | None = None) -> str | None:
     answer = gold_answer(gold)
     if answer is None:
         return "it is empty"
-    if _PLACEHOLDER.fullmatch(answer):
-        return "it is no answer but a placeholder"
-    if _TEMPLATE.fullmatch(answer):
-        return "it is a template that was not filled in"
-    if _SPREADSHEETS_DATE.fullmatch(answer):
-        return "it is a date, which a spreadsheet makes of a fraction"
-    if _MARKUP.fullmatch(answer):
-        return "it is HTML or JSON, which no model writes as its answer"
-    if _SEVERAL.fullmatch(answer):
-        return "it lists several answers"
+    for reason, pattern in _UNEARNABLE:
+        if pattern.fullmatch(answer):
+            return reason
     words = re.findall(r"(?<![\\a-zA-Z])[^\W\d_]{2,}", re.sub(r"\\text\{[^{}]*\}", "", answer))
     if len(words) > _MOST_WORDS or (len(words) > 11 and _SENTENCE_ENDS.search(answer)):
         return "it is a solution in prose whose answer nothing marks (#### or \\boxed{…})"

@@ -1,12 +1,12 @@
 """The process in which the program of a response runs. It can compute and write to its pipe, and
 nothing else.
 
-`checks` starts this file as `python -I -S -B` for each program, and sends the job
-on standard input: the source, the function, the arguments and the limits, never the expected
-results. The file imports nothing of the project. Before the source is compiled, a seccomp
-filter (linux/seccomp.h, `man 2 seccomp`) leaves the process the system calls that computing needs.
-All others fail with EPERM: to open a file, to start a process or a thread, to connect, to signal,
-to wait, to set a handler or a timer. Nothing can take the filter away again, and it needs no
+`checks` starts this file as `python -I -S -B` for each program, and sends the job on standard
+input: the source, the function, the arguments, the limits and what is allowed, never the expected
+results. The file imports nothing of the project. Before the source is compiled, a seccomp filter
+(linux/seccomp.h, `man 2 seccomp`) leaves the process the system calls that computing needs. All
+others fail with EPERM: to open a file, to start a process or a thread, to connect, to signal, to
+wait, to set a handler or a timer. Nothing can take the filter away again, and it needs no
 privilege, no namespace and no other account.
 """
 
@@ -19,34 +19,8 @@ import signal
 import struct
 import sys
 
-# Modules of the standard library that a program may import. Those that its source mentions are
-# imported beforehand, as afterwards no file can be opened; so are `_strptime` and `heapq`, which
-# `datetime` and `collections` import when used.
-_MODULE_NAMES = """
-    abc bisect calendar cmath collections copy dataclasses datetime decimal enum fractions functools
-    heapq itertools json math numbers operator random re statistics string textwrap time typing
-    unicodedata
-"""
-_MODULES = frozenset(_MODULE_NAMES.split())
-_IMPORTED_BY = {"datetime": "_strptime", "collections": "heapq"}
-
 # AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 of linux/audit.h.
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-# The numbers of these calls on the two machines (asm/unistd_64.h, asm-generic/unistd.h).
-_ALLOWED = {
-    "write": (1, 64),
-    "mmap": (9, 222),
-    "mprotect": (10, 226),
-    "munmap": (11, 215),
-    "mremap": (25, 216),
-    "brk": (12, 214),
-    "madvise": (28, 233),
-    "getrandom": (318, 278),
-    "clock_gettime": (228, 113),
-    "rt_sigreturn": (15, 139),
-    "exit": (60, 93),
-    "exit_group": (231, 94),
-}
 # linux/bpf_common.h
 _LOAD = 0x20  # BPF_LD|BPF_W|BPF_ABS
 _IF_EQUAL = 0x15  # BPF_JMP|BPF_JEQ
@@ -70,12 +44,13 @@ def main() -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null_device, descriptor)
     os.close(null_device)
-    for name in sorted(_MODULES & set(re.findall(r"\w+", job["source"]))):
+    # Before the filter is set: afterwards no file can be opened.
+    for name in sorted(job["modules"].keys() & set(re.findall(r"\w+", job["source"]))):
         __import__(name)
-        __import__(_IMPORTED_BY.get(name, name))
+        __import__(job["modules"][name])
     try:
         _set_limits(job["seconds"], job["memory_mib"])
-        _allow_only_computing()
+        _allow_only(job["calls"])
     except OSError as error:
         _send(pipe, str(error))
         os._exit(1)
@@ -102,8 +77,8 @@ def _set_limits(seconds: float, memory_mib: int) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds)  # RLIMIT_CPU counts whole seconds
 
 
-def _allow_only_computing() -> None:
-    """Set the filter.
+def _allow_only(calls: list[list[str]]) -> None:
+    """Set the filter, for calls with their numbers on each machine.
 
     Raises:
         OSError: the kernel does not take the filter, or takes it and does not follow it.
@@ -111,8 +86,8 @@ def _allow_only_computing() -> None:
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(f"no filter is written for {machine}, only for {' and '.join(_MACHINES)}")
-    column = list(_MACHINES).index(machine)
-    numbers = [call[column] for call in _ALLOWED.values()]
+    column = 1 + list(_MACHINES).index(machine)
+    numbers = [int(call[column]) for call in calls]
     # Offsets in struct seccomp_data: the call's number is at 0, the machine at 4. A jump has the
     # number of steps that it skips.
     steps = [

@@ -46,7 +46,7 @@ _ASKS_FOR_SHARE = re.compile(
 )
 # a time of day or a date, which no duration answers
 _ASKS_FOR_A_MOMENT = re.compile(
-    r"\bwhen\b|\b(?:what|which) (?:[a-z]+ )?(?:time|year|date)\b(?! (?:did|does|do) )|\btime can\b"
+    r"\bwhen\b|\b(?:what|which) (?:time|year|date)\b|\b(?:latest|earliest) (?:time|date)\b"
 )
 ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"

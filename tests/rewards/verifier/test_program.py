@@ -324,7 +324,8 @@ def test_the_filter_of_an_unknown_machine_is_refused(tmp_path):
     source = Path(checks._PROCESS).read_text()
     source = source.replace('"x86_64": ', '"vax": ').replace('"aarch64": ', '"pdp": ')
     (tmp_path / "process.py").write_text(source)
-    job = '{"source": "1/0", "function": "f", "arguments": [[]], "seconds": 1, "memory_mib": 256}'
+    job = '{"source": "1/0", "function": "f", "arguments": [[]], "seconds": 1, "memory_mib": 256,'
+    job += ' "modules": {}, "calls": []}'
     done = capture([sys.executable, "-I", "-S", tmp_path / "process.py"], input=job)
     message = f"no filter is written for {os.uname().machine}, only for vax"
     assert done.returncode == 1 and done.stdout.startswith(message)
