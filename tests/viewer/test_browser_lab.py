@@ -334,7 +334,10 @@ def act(part, verb: str, name: str, value: str | None = None):
 def test_the_served_page_asks_the_verifier(tab, show):
     show("", "#part-group")
     part = tab.locator("#part-group")
-    verdicts = {"four hundred and eight": "Right: equal, as numbers", "<b>408</b>": "Wrong: "}
+    verdicts = {
+        "four hundred and eight": "Right: equal, as numbers",
+        "<b>409</b>": "Wrong: not equal",
+    }
     for answer, verdict in verdicts.items():
         act(part, "type", "Your answer", answer)
         act(part, "press", "Judge it")
