@@ -357,7 +357,7 @@ def test_each_discovery_is_made_beside_what_is_moved(tab, playground, part, do, 
     for action in do:
         used = act(section, *action)
     sentence = section.locator(":is(.sums, .verdict-of)", has_text=re.compile(see)).first
-    sentence.wait_for(timeout=30_000)
+    sentence.wait_for(timeout=90_000)
     for size in (WIDE, PHONE):
         tab.set_viewport_size(size)
         boxes = [used.bounding_box(), sentence.bounding_box()]

@@ -76,7 +76,7 @@ function banditWidget({ algorithms, landscapes, defaults }) {
     said.textContent = `${sentence_} Expected reward ${fixed(run.expected_reward[at])}.`;
     said.dataset.reward = run.expected_reward[at];
     state.at = Math.max(0, at - 1);
-    stepByStep();
+    if (numbers.open) stepByStep();
   }
   /** What became of 30 seeds, one after the other, so that the page still answers. */
   async function overSeeds() {
@@ -109,6 +109,7 @@ function banditWidget({ algorithms, landscapes, defaults }) {
       rows(step, update, run.algorithm),
     );
   }
+  const numbers = h("details", { class: "each-step", ontoggle: () => numbers.open && stepByStep() }, h("summary", {}, "Every number of the step"), h("label", { class: "choice" }, h("span", {}, "Update with this group"), updates), detail);
   const set = (name, from = (value) => value) => (value) => {
     asked[name] = from(value);
     clearTimeout(later);
@@ -143,7 +144,7 @@ function banditWidget({ algorithms, landscapes, defaults }) {
     below: [
       h("div", { class: "charts" }, charts.slice(1).map(({ figure }) => figure)),
       h("div", { class: "wide" }, table),
-      h("details", { class: "each-step" }, h("summary", {}, "Every number of the step"), h("label", { class: "choice" }, h("span", {}, "Update with this group"), updates), detail),
+      numbers,
       h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are a real run's (the KL is the paper's); only the model is small. With one question, REINFORCE++'s batch is the group: it is GRPO, but for its KL, which it takes off the reward."),
     ],
   });

@@ -71,7 +71,7 @@ function klWidget() {
   const said = sentence();
   const cells = words.map(() => ["now", "k1", "k3"].map(() => h("td", {})));
   const sliders = words.map((word, i) => h("input", { type: "range", min: 1, max: 100, value: weights[i], "aria-label": `weight of ${word}`, oninput: () => ((weights[i] = Number(sliders[i].value)), redraw()) }));
-  const drawing = player("Word", shown, 30);
+  const drawing = player("Word", shown, 20);
   const { slide } = playing(asked, redraw);
   let of = null;
   function redraw() {
