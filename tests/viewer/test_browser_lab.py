@@ -62,6 +62,9 @@ def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab, show):
     # A bar and its number take their cell's width, not that of the next.
     wider = "all => all.filter((e) => e.scrollWidth > e.clientWidth).length"
     assert tab.locator(".actions td:has(.meter)").evaluate_all(wider) == 0
+    tab.get_by_role("button", name="Set the trap").click()
+    tab.locator("#part-bandit .sums", has_text="GRPO answers 3").first.wait_for()
+    assert tab.locator(".column").evaluate_all(wider) == 0
     assert tab.evaluate(FITS)
 
 

@@ -91,7 +91,7 @@ function columnBars(labels) {
       bar.style.height = `${100 * shares[i]}%`;
       mark.hidden = !marks;
       if (marks) mark.style.bottom = `calc(${marks[i]} * (100% - 2px))`;
-      above.textContent = `${number(100 * shares[i], shares[i] < 0.095 ? 1 : 0)}%`;
+      above.textContent = `${fixed(100 * shares[i], shares[i] < 0.095 ? 1 : 0)}%`;
       column.classList.toggle("chosen", chosen.includes(i));
     });
     element.setAttribute("aria-label", said);
