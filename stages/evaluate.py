@@ -40,21 +40,15 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     require_no_link(root)
     if model:
         root = root / "models"
-    with_control = recipe.evaluate.control and not held_out and not model
     train = []
-    if with_control:
+    if recipe.evaluate.control and not held_out and not model:
         train, _ = train_and_held_out(recipe)
-    if held_out:
-        problems = {HELD_OUT: _comparing(recipe)}
-        sampling = {HELD_OUT: recipe.evaluate.sampling()}
-    else:
-        problems = load_benchmarks(recipe)
-        sampling = samplings(recipe)
+    problems, sampling = _problems(recipe, held_out)
 
     from evaluation import report
     from evaluation.engines import shared
 
-    folders = [root / benchmark for benchmark in problems]
+    folders = list(map(root.joinpath, problems))
     for folder in folders:
         lock(folder)
     contestants = _contestants(recipe, model, train)
@@ -74,15 +68,19 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
 
 
-def _comparing(recipe: Recipe) -> list[dict]:
-    """The held-out problems that fit the model and compare the stages."""
+def _problems(recipe: Recipe, held_out: bool) -> tuple[dict[str, list[dict]], dict[str, Sampling]]:
+    """The problems of each benchmark, or those that are held out, and how they are sampled. The
+    held-out ones fit the model and have not chosen a checkpoint."""
+    if not held_out:
+        return load_benchmarks(recipe), samplings(recipe)
     _, validation = train_and_held_out(recipe)
 
     from training.memory import held_out_that_fit
     from training.model import load_tokenizer
 
     fitting = held_out_that_fit(recipe, load_tokenizer(recipe), validation)
-    return share_held_out(recipe, fitting)[1]
+    _, comparing = share_held_out(recipe, fitting)
+    return {HELD_OUT: comparing}, {HELD_OUT: recipe.evaluate.sampling()}
 
 
 def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> "list[Contestant]":
