@@ -154,11 +154,11 @@ def normalise(rewards: StepScores, group_size: int, scale: str) -> list[list[flo
         elif scale == "none":
             divisor = 1.0
         for row in group:
-            advantages = []
+            values = []
             for reward in row:
                 value = mean if reward is None else reward
-                advantages.append((value - mean) / divisor)
-            normalised.append(advantages)
+                values.append((value - mean) / divisor)
+            normalised.append(values)
     return normalised
 
 
