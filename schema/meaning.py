@@ -68,8 +68,8 @@ def check_adapter(section: dict, recipe: dict) -> Complaints:
         if section.get(key):
             yield ("adapter", key), "peft has none for adapter.target_parameters: leave it out"
     if recipe.get("grpo", {}).get("use_vllm") or recipe.get("evaluate", {}).get("engine") == "vllm":
-        message = "vLLM has not been tried with them: set grpo.use_vllm: false and evaluate.engine:"
-        yield ("adapter", "target_parameters"), f"{message} transformers"
+        message = "vLLM has not been tried with them: set grpo.use_vllm: false and"
+        yield ("adapter", "target_parameters"), f"{message} evaluate.engine: transformers"
 
 
 def check_quantization(section: dict, recipe: dict) -> Complaints:
