@@ -376,12 +376,8 @@ class Generation(NamedTuple):
 
 
 def generation(grpo: dict, count: int | None = None) -> Generation:
-    """What trl samples at once for a `grpo` section.
-
-    Args:
-        count: among how many processes its steps are split. By default as many as this process's
-            launcher started.
-    """
+    """What trl samples at once for a `grpo` section whose steps are split among `count` processes,
+    by default as many as this process's launcher started."""
     count = count or processes()
     values = defaults("grpo") | (shared("grpo", grpo, count) or grpo)
     accumulation = values["gradient_accumulation_steps"]

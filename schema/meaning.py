@@ -138,19 +138,14 @@ def _greedy_faults(defaults: dict, settings: dict, section: str = "") -> Iterato
 def _check_data_sets(
     keys: tuple, entries: object, rules: dict, sampling: dict | None = None
 ) -> Complaints:
-    """Check the list of data sets at these keys.
-
-    Args:
-        rules: the rule of each key that every data set in this list may have.
-        sampling: how benchmarks without sampling settings of their own are answered.
-    """
+    """Check the list of data sets at these keys. `rules`: of the keys that every set in it may
+    have; `sampling`: how benchmarks without settings of their own are answered."""
     for entry in entries if isinstance(entries, list) else []:
         for message in _entry_faults(entry, rules, sampling):
             yield (*keys, item(entry)), message
 
 
 def _entry_faults(entry: object, rules: dict, sampling: dict | None) -> list[str]:
-    """The faults of one data set in a list of them."""
     if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
         return [f"{entry!r} is neither a name nor a single `name: {{arguments}}`"]
     name, options = names.name_and_arguments(entry)
@@ -220,7 +215,6 @@ def check_rewards(section: dict, recipe: dict) -> Complaints:
 
 
 def _check_reward_model(options: dict) -> Complaints:
-    """What is wrong with the options of the recipe's reward model."""
     if "model" not in options:
         yield ("rewards", names.LEARNED), f"it needs a `model`: {OF_LEARNED['model'].words}"
     for key, value in options.items():
@@ -234,7 +228,6 @@ def _check_reward_model(options: dict) -> Complaints:
 
 
 def _check_reward(name: str, options: dict) -> Complaints:
-    """Check a reward that is a function, and its options."""
     for key, rule in names.REWARD_KEYS.items():
         refusal = key in options and rule.refusal(options[key])
         if refusal:

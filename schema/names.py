@@ -23,11 +23,8 @@ def argument_faults(
 ) -> list[str]:
     """The faults of the arguments that a recipe gives to a function: a name that the function does
     not declare, or a value that is not of the declared type. A reward swallows every column of the
-    data with `**columns`, so a misspelt name would never be missed there.
-
-    Args:
-        option_keys: keys that stand beside the arguments in a recipe. They may be what was meant.
-    """
+    data with `**columns`, so a misspelt name would never be missed there. `option_keys` stand
+    beside the arguments in a recipe, and may be what was meant."""
     parameters = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is not parameter.POSITIONAL_ONLY:
@@ -204,10 +201,7 @@ def tools_of(recipe: Recipe) -> dict[str, Callable[..., str]]:
 
 def prepare_rewards(recipe: Recipe, solutions: list):
     """Start what the built-in rewards would otherwise wait for in the middle of a step.
-
-    Args:
-        solutions: the golds of the problems.
-    """
+    `solutions`: the golds of the problems."""
     for name in recipe.rewards.keys() & set(rewards.__all__):
         prepare = getattr(getattr(rewards, name), "prepare", None)
         if prepare is not None:

@@ -201,10 +201,7 @@ class Text(NamedTuple):
 
 
 def read_with_bases(path: Path, depth: int = 1) -> Text:
-    """Read a recipe's file and the bases on which it builds.
-
-    Args:
-        depth: how many files the recipe has so far, with this one.
+    """Read a recipe's file, the `depth`th of its files, and the bases on which it builds.
 
     Raises:
         FileNotFoundError: there is no such recipe.
@@ -272,11 +269,8 @@ def _on_base(base: Text, text: Text) -> Text:
 
 
 def _merged(base: dict, values: dict, above: tuple) -> dict:
-    """The values of a mapping, together with those of its base that they do not replace.
-
-    Args:
-        above: the keys above the mapping.
-    """
+    """The values of a mapping below the keys `above`, together with those of its base that they do
+    not replace."""
     merged = dict(base)
     for key, value in values.items():
         is_section = not above or above == ("rewards",)
