@@ -26,7 +26,7 @@ FOLLOWED = {
     "_score": "test_advice.py",
     "conflict": "training/test_going_on.py",
     "mistakes_reported": "faults/test_interrupted.py",
-    "require_resumable": "test_advice.py",
+    "require_trust": "test_advice.py",
     "require_weights": "test_advice.py",
     "resume_advice": "faults/test_stopped.py",
     "unwritten": "test_advice.py",
@@ -159,7 +159,7 @@ def test_each_advice_to_resume_a_run_resumes_it(tmp_path, own_file):
     (tmp_path / "grpo-elsewhere").rename(run)
     stopped("correct the function, and TRUST_RUN=1 before the same command resumes the run")
     own_file("paid.py", PAY.replace("< 3", "< 9"))
-    assert "or put TRUST_RUN=1 before the command" in refused("grpo", *settings)
+    assert "put TRUST_RUN=1 before the command" in refused("grpo", *settings)
     resumed(4, TRUST_RUN="1")
     (tmp_path / "whole").mkdir()
     (run / "model.safetensors").rename(tmp_path / "whole/model.safetensors")

@@ -144,7 +144,9 @@ def require_ours(run: Path, checkpoint: Path | None = None):
     """
     sealed = run / "summary.json"
     if checkpoint is None and not sealed.is_file():
-        checkpoint = next(iter(checkpoints_of(run)), run)
+        checkpoint = next(iter(checkpoints_of(run)), None)
+        if checkpoint is None:  # nothing to resume, and of such a run nothing is written
+            return
     if checkpoint is not None:
         sealed = checkpoint / MANIFEST
     content = read_object(sealed, LARGEST) or {}

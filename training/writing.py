@@ -120,7 +120,10 @@ def unwritten(error: Exception) -> RunStopped | None:
         return None
     run = run_folders[-1] if run_folders else None
     name = str(name or run or "a file or standard output")[:300]
-    message = f"{name} cannot be written or read ({reason}): make room there, or allow it."
+    remedy = "make room there, or allow it"
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        remedy = "choose a shorter name"
+    message = f"{name} cannot be written or read ({reason}): {remedy}."
     if run is None:
         return RunStopped(message, 2)
     if not run.is_dir():
