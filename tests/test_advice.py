@@ -109,17 +109,37 @@ def test_every_key_that_a_message_names_is_one_of_a_recipe_and_takes_the_value()
             assert refusals == [], place
 
 
-def test_who_advises_to_resume_a_run_is_followed():
-    advice = r"same command (resumes|goes on)|TRUST_RUN=1|goes on from its last|Or train it on"
-    functions = set()
+def texts_where(pattern: str) -> dict[str, str]:
+    """The texts of each function of the house where a pattern is found, without its docstring."""
+    texts = {}
     for node in [node for file in FILES for node in ast.walk(tree(file))]:
         if isinstance(node, ast.FunctionDef):
             strings = [text_of(part) for part in ast.walk(node) if isinstance(part, ast.Constant)]
-            if re.search(advice, " ".join(strings[1:])):  # behind its docstring
-                functions.add(node.name)
-    assert functions == FOLLOWED.keys()
+            if re.search(pattern, f"{node.name}: {ast.unparse(node.body[1:])}"):
+                texts[node.name] = " ".join(strings[1:])
+    return texts
+
+
+def test_who_advises_to_resume_a_run_is_followed():
+    advice = r"same command (resumes|goes on)|TRUST_RUN=1|goes on from its last|Or train it on"
+    functions = texts_where(advice)
+    assert functions.keys() == FOLLOWED.keys()
     for file in FOLLOWED.values():
         assert re.search(r"run_stage|Started", (ROOT / "tests" / file).read_text(encoding="utf-8"))
+
+
+def test_what_ends_a_run_advises_what_the_next_command_accepts():
+    """Each key of a stage that such a message names is free to change, or said to make another
+    run; the batch may be split anew."""
+    texts = texts_where(r"raise RunStopped|return RunStopped|^(out_of_memory|gamed):")
+    assert {"on_step_end", "_require_finite", "out_of_memory", "_score", "gamed"} <= texts.keys()
+    keys = set()
+    for function, text in texts.items():
+        for key in set(re.findall(r"[a-z]+_[a-z_]+", text)) & configs.fields("grpo").keys():
+            keys.add(key)
+            is_free = key in (*configs.FREE_KEYS, *configs.SPLIT)
+            assert is_free or "output_dir" in text, f"{function}: {key}"
+    assert {"save_total_limit", "learning_rate", "max_grad_norm"} <= keys
 
 
 PAY = """

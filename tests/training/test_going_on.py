@@ -1,6 +1,5 @@
 """What may change where a run goes on, what may not, and that advice on a run is accepted."""
 
-import ast
 import json
 import re
 from dataclasses import replace
@@ -12,7 +11,7 @@ from console.faults import RecipeError
 from schema import configs
 from schema.recipe import load_recipe
 from tests.made_runs import write_json
-from tests.support import CHAIN, ROOT, refused, run_stage, same_weights
+from tests.support import CHAIN, refused, run_stage, same_weights
 from tests.tables import cases
 from training.going_on import sources_of
 from training.run_folder import RunFolder, conflict, find_run
@@ -172,38 +171,6 @@ def test_a_run_that_was_moved_or_copied_has_its_own_best_checkpoint(named, tmp_p
     assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2"
     Checkpoints(None).on_train_begin(args, state, None)
     assert capsys.readouterr().out.count("the run was moved or copied") == 1
-
-
-def advice_that_ends_runs() -> dict[str, str]:
-    """The text of every function that ends a run, or advises on one that ended, by its name."""
-    texts = {}
-    for file in sorted((ROOT / "training").glob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            text = ast.unparse(node) if isinstance(node, ast.FunctionDef) else ""
-            if re.search(r"raise RunStopped|return RunStopped|def (out_of_memory|gamed)\(", text):
-                strings = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
-                texts[node.name] = " ".join(part for part in strings if isinstance(part, str))
-    return texts
-
-
-def test_what_ends_a_run_advises_what_the_next_command_accepts(tmp_path):
-    """Each key of a stage that such a message names is free to change, or said to make another
-    run; the batch may be split anew."""
-    begun(tmp_path, "grpo.eval_steps=8", "grpo.save_steps=8")
-    texts = advice_that_ends_runs()
-    assert {"on_step_end", "_require_finite", "out_of_memory", "_score", "gamed"} <= texts.keys()
-    named = {}
-    for function, text in texts.items():
-        for key in re.findall(r"\w+", text):
-            if "_" in key and key in configs.fields("grpo"):
-                named.setdefault(key, []).append(function)
-    assert {"save_total_limit", "learning_rate", "max_grad_norm"} <= named.keys()
-    for key, functions in named.items():
-        is_free = key in configs.FREE_KEYS or key.startswith(
-            ("per_device", "gradient_acc", "steps")
-        )
-        assert is_free or all("output_dir" in texts[name] for name in functions), key
-    assert "TRUST_RUN=1" in texts["_score"]  # a corrected function is another file
 
 
 def test_less_memory_and_more_patience_go_on(tmp_path):
