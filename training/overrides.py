@@ -23,6 +23,10 @@ class LeanLoss:
         """trl's, of each micro-batch without the columns that are padding in all its rows: trl pads
         to the longest prompt and completion of all that were sampled together. What is left out is
         0 in what it returns, of shape (rows, logits_to_keep)."""
+        if any(map(torch.is_tensor, options.values())):  # of images, which are not cut here
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, **options
+            )
         begins_anywhere = counts_no_padding(self.accelerator.unwrap_model(model).config)
         rows, width = input_ids.shape
         first = width - logits_to_keep
