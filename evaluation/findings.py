@@ -69,7 +69,6 @@ def model_findings(
                 (length for length in lengths if length <= room), default=memory.PROMPT_TOKENS
             )
             yield from _parameter_findings(recipe, config, launched, card)
-            # All but the longest hundredth: what vLLM holds at once is not of the longest alone.
             usual = lengths[int(0.99 * len(lengths))] if lengths else memory.PROMPT_TOKENS
             yield from _memory_findings(recipe, (longest, usual), launched, card)
         except RecipeError as error:
@@ -272,11 +271,8 @@ def _parameter_findings(
 def _memory_findings(
     recipe: Recipe, prompts: tuple[int, int], launched: dict, named: Card | None
 ) -> Iterator[Fault]:
-    """Whether the estimated memory of training fits the card, or this machine's.
-
-    Args:
-        prompts: the tokens of the longest prompt, and of one that 99% do not exceed.
-    """
+    """Whether the estimated memory of training fits the card, or this machine's; `prompts`: the
+    tokens of the longest prompt, and of one that 99% do not exceed."""
     longest, usual = prompts
     card = named.gib if named else memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB

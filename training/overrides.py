@@ -23,10 +23,6 @@ class LeanLoss:
         """trl's, of each micro-batch without the columns that are padding in all its rows: trl pads
         to the longest prompt and completion of all that were sampled together. What is left out is
         0 in what it returns, of shape (rows, logits_to_keep)."""
-        if any(map(torch.is_tensor, options.values())):  # of images, which are not cut here
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, **options
-            )
         begins_anywhere = counts_no_padding(self.accelerator.unwrap_model(model).config)
         rows, width = input_ids.shape
         first = width - logits_to_keep
@@ -36,16 +32,14 @@ class LeanLoss:
             columns = mask.any(0).nonzero()[:, 0].tolist()
             begin = columns[0] if begins_anywhere else 0
             end = max(columns[-1], first) + 1
-            ids, mask = ids[:, begin:end], mask[:, begin:end]
             logps, entropies, auxiliary = super()._get_per_token_logps_and_entropies(
-                model, ids, mask, end - first, **options
+                model, ids[:, begin:end], mask[:, begin:end], end - first, **options
             )
             if entropies is not None:
                 entropies = pad(entropies, (0, width - end))
             passes.append((pad(logps, (0, width - end)), entropies, auxiliary))
-        if len(passes) == 1:
+        if len(passes) == 1:  # as a loss, which alone has entropies
             return passes[0]
-        # Only a loss has more than log-probabilities, and is one micro-batch.
         return torch.cat([logps for logps, _, _ in passes]), None, None
 
     def _compute_loss(self, model, inputs: dict) -> torch.Tensor:
@@ -93,16 +87,10 @@ def with_advantage(inputs: dict) -> dict:
 
 
 def without_padding(inputs: dict) -> dict:
-    """A batch of the loss without the columns that hold no token of it: trl pads to the longest
-    prompt and completion of all that were sampled together. What is compared with earlier
-    log-probabilities keeps its prompts' padding, by which some models count positions."""
-    cut = {}
-    if not inputs.keys() & {"old_per_token_logps", "ref_per_token_logps"}:
-        in_prompt = inputs["prompt_mask"].any(0)
-        cut["prompt_ids"] = inputs["prompt_ids"][:, in_prompt]
-        cut["prompt_mask"] = inputs["prompt_mask"][:, in_prompt]
+    """A batch of the loss without the columns that hold no token of its completions."""
     in_completion = inputs["completion_mask"].any(0)
     in_completion[0] = True  # with mask_truncated_completions, a batch may learn from no token
+    cut = {}
     for key, value in inputs.items():
         is_by_token = torch.is_tensor(value) and value.dim() == 2 and value.shape[1] > 1
         if is_by_token and not key.startswith("prompt"):
