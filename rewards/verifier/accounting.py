@@ -55,10 +55,7 @@ def readings(gold: str, answer: str, question: Question, is_lenient: bool) -> It
 def answer_in(gold: str, answer: str, question: Question, is_lenient: bool) -> str | None:
     """Return `12 kg` for "It is 12 kg.", or None where a word is not accounted for."""
     text = without_text(answer).strip()
-    conclusion = _conclusion(_APPROXIMATION.sub("", text.replace("**", "")), is_lenient)
-    if conclusion is None or ".." in conclusion or "…" in conclusion:  # an ellipsis: more follows
-        return None
-    words = re.sub(r"(?<=\d) an? (?=[a-z])", " per ", conclusion).split()  # "$60 a week"
+    words = _concluding_words(text, is_lenient)
     bare_words = [word.strip(PUNCTUATION) for word in words]
     from_question = [is_lenient and question.asks_with(word) for word in bare_words]
     first, last = _inner_words(bare_words, from_question)
@@ -92,15 +89,17 @@ def _inner_words(words: list[str], from_question: list[bool]) -> tuple[int, int]
     return first, last
 
 
-def _conclusion(text: str, is_lenient: bool) -> str | None:
-    """Return what follows the last "so"; None where a word before it is not accounted for, or, read
-    leniently, takes something back."""
-    *way, conclusion = _CONCLUSION.split(text)
+def _concluding_words(text: str, is_lenient: bool) -> list[str]:
+    """Return the words that follow the last "so"; none where a word before it is not accounted for,
+    or, read leniently, takes something back."""
+    *way, conclusion = _CONCLUSION.split(_APPROXIMATION.sub("", text.replace("**", "")))
     for word in words_of(" ".join(way)):
         is_strange = word.lower() not in ANNOUNCING
         if is_strange and (not is_lenient or word.lower() in NEVER):
-            return None
-    return conclusion
+            return []
+    if ".." in conclusion or "…" in conclusion:  # an ellipsis: more follows
+        return []
+    return re.sub(r"(?<=\d) an? (?=[a-z])", " per ", conclusion).split()  # "$60 a week"
 
 
 def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:

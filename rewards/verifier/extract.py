@@ -102,9 +102,7 @@ def extract(response: str, reading: str = CONTRACT) -> Extraction:
         return Extraction([], "the thought is not closed")
     visible = END_OF_TURN.split(visible, 1)[0]
     visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", visible)
-    first = NEXT_QUESTION.split(visible, 1)[0]
-    if first != visible and _has_place(first):
-        visible = first
+    visible = _first_answer(visible)
     blocks, is_closed = answer_blocks(visible)
     if reading == STRICT and not (blocks and is_closed):
         return Extraction([], "no closed <answer> block")
@@ -117,6 +115,12 @@ def extract(response: str, reading: str = CONTRACT) -> Extraction:
         line = lenient.last_line(visible)
         extraction = Extraction([_strip_marks(line)], "") if line else None
     return extraction or Extraction([], "no answer block, box or announced answer")
+
+
+def _first_answer(visible: str) -> str:
+    """Return a response up to the next question that a base model asks itself."""
+    first = NEXT_QUESTION.split(visible, 1)[0]
+    return first if first != visible and _has_place(first) else visible
 
 
 def _has_place(text: str) -> bool:

@@ -98,3 +98,8 @@ INTERVAL = REQUESTS["interval notation"]
 def hedge(answer: str) -> str | None:
     """Return how `answer` doubts or denies its value, or None if it does neither."""
     return TABLES["HEDGES"].search(re.sub(r"\b(?:in|of|by|since|and|to) May\b", "", answer).lower())
+
+
+def asks_for(request: str, question: str) -> bool:
+    """Whether `question` makes the request of this name."""
+    return REQUESTS[request].is_in(question)

@@ -8,7 +8,7 @@ from itertools import chain
 
 from .notation import plain
 from .numerals import SCALES, is_number_word
-from .phrases import UNIT
+from .phrases import REQUESTS, UNIT, asks_for
 from .tables import rows, word_lists
 from .units import KINDS, NAMES, is_known_unit, kind_of, parts_of
 from .units import unit as unit_name
@@ -29,25 +29,6 @@ _COUNTED = re.compile(
 _NOT_COUNTED = NEVER | JOINING | ANNOUNCING
 _VERBS = _WORDS["verbs"]  # they end what "how many" counts
 _COMPARED = frozenset(["more", "fewer", "less"])  # "How many more apples"
-_ASKS_FOR_AGE = re.compile(r"\b(?:how old|what age|ages?\b)")
-_PART_OF_A_YEAR = re.compile(r"\b(?:month|week|day|hour)s?\b")
-_ASKS_FOR_MONEY = re.compile(
-    r"\bhow much (?!time|longer)(?:money\b|[^.?]*\b(?:earn|cost|pay|paid|spen[dt]|owe)\b)"
-)
-_ASKS_FOR_AMOUNT = re.compile(r"\bhow (?:much|long|far|old|tall|high|wide|deep)\b")
-# "What is the total surface area", not "the side of a square with area 25"
-_ASKS_FOR_CONTENT = re.compile(
-    r"\bwhat (?:is|was|will be) the (?:(?:total|surface|lateral|maximum|minimum|largest|smallest|"
-    r"new|combined) )*(area|volume)\b"
-)
-_ASKS_FOR_SHARE = re.compile(
-    r"(?i)\b(?:what|which)(?: is the| was the)? (?:percent|percentage|fraction|share|proportion|"
-    r"ratio|probability)\b|\b(?:compute|find|evaluate|is|of)\W{1,4}(?:sin|cos|tan|cot|sec|csc)(?![a-z])"
-)
-# a time of day or a date, which no duration answers
-_ASKS_FOR_A_MOMENT = re.compile(
-    r"\bwhen\b|\b(?:what|which) (?:time|year|date)\b|\b(?:latest|earliest) (?:time|date)\b"
-)
 ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
 # A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
@@ -164,22 +145,26 @@ class Question:
             is_requested = _is_requested(text, name.split(" ")[0], divisor)
             if is_requested is not None:
                 return not is_requested
-        counted = {unit_name(f" {word}") for words in self._counted for word in words[:4]}
-        if base not in counted and kind in set(map(kind_of, counted & KINDS.keys())):
-            return True  # "How many leap years"
+        if self._counts_another(base):
+            return True
         if kind == "time" and not self.is_foreign and not self._asks_for_time(base):
             return True
-        content = _ASKS_FOR_CONTENT.search(self._asking.lower())
+        content = REQUESTS["an area or a volume"].regex.search(self._asking.lower())
         if content and not divisor and KINDS.get(base, "length") == "length":
             return power != ("2" if content[1] == "area" else "3")
         return kind in ASKED_BY and not self._measures_with(base, kind)
 
+    def _counts_another(self, base: str) -> bool:
+        """Whether the question counts another unit of the kind: "How many leap years"."""
+        counted = {unit_name(f" {word}") for words in self._counted for word in words[:4]}
+        return base not in counted and kind_of(base) in map(kind_of, counted & KINDS.keys())
+
     def _asks_for_time(self, base: str) -> bool:
         """Whether the sentence that asks wants a duration, and of this unit if it wants an age."""
         asking = self._asking.lower()
-        if _ASKS_FOR_AGE.search(asking):
-            return base == "year" or _PART_OF_A_YEAR.search(asking) is not None
-        if _ASKS_FOR_A_MOMENT.search(asking):
+        if asks_for("an age", asking):
+            return base == "year" or asks_for("a part of a year", asking)
+        if asks_for("a moment", asking):
             return False
         return self._kinds_asked_for is not None or ASKED_BY["time"].search(asking) is not None
 
@@ -230,11 +215,11 @@ class Question:
         if self._asks_for_share:
             return set()
         asking = self._asking.lower()
-        if _ASKS_FOR_MONEY.search(asking):
+        if asks_for("money", asking):
             return {"money"}
         wanted = [re.split(r" per |/| an? ", phrase)[0] for phrase in UNIT.regex.findall(asking)]
         kinds = _kinds_in(" ".join(wanted))
-        if kinds or _ASKS_FOR_AMOUNT.search(asking):
+        if kinds or asks_for("an amount", asking):
             return kinds or None
         for words in self._counted:
             if not words or (words[0] in _NOT_COUNTED and words != ["times"]):
@@ -244,7 +229,7 @@ class Question:
     @cached_property
     def _asks_for_share(self) -> bool:
         """Whether the question asks for a part of something, which is no count of it."""
-        return _ASKS_FOR_SHARE.search(self._asking) is not None and not self._counted_stems
+        return asks_for("a pure number", self._asking) and not self._counted_stems
 
     def asks_for_rate(self, unit: str) -> bool:
         """Whether the question asks for an amount per `unit`, as in "each week", or for a speed."""

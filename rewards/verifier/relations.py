@@ -5,11 +5,11 @@ import re
 
 from .context import Context, Unreadable
 from .notation import key
+from .phrases import asks_for
 from .single_values import UNREAD, same_texts, variables
 from .value import is_left_side, is_name, value
 from .value_types import Expr, Quantity, Relation, Value, Words
 
-_ASKS_FOR_AN_EQUATION = re.compile(r"equation of|asymptote|directrix|axis of")
 _APPROX = r"\approx"
 _ARGUMENT = re.compile(r"(?<=^[A-Zb-eg-z])\([a-z]\)$")  # of C(m)
 
@@ -23,7 +23,7 @@ def relations(gold: Relation, answer: Relation, context: Context) -> bool:
         answer_value = _value_meant(answer, context)
         return answer_value is not None and context.same(value(gold.sides[-1]), answer_value)
     is_solved = is_name(gold_name) and gold.signs == ("=",) and not variables(gold.sides[1])
-    if is_solved and not _ASKS_FOR_AN_EQUATION.search(context.question):
+    if is_solved and not asks_for("an equation", context.question):
         return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
     if UNREAD.search("".join(gold.sides + answer.sides)):
         return False

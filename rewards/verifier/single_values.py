@@ -6,7 +6,7 @@ from .arithmetic import far_apart, functions_in
 from .context import Context
 from .notation import key, plain
 from .numerals import SCALES, base_named
-from .phrases import BASE, INTO_BASE, PERCENT
+from .phrases import BASE, INTO_BASE, PERCENT, asks_for
 from .units import AMOUNTS
 from .value_types import Expr, InBase, Quantity, Words
 
@@ -14,10 +14,6 @@ from .value_types import Expr, InBase, Quantity, Words
 UNREAD = re.compile(r"""['"$`]|\.\.\.|(?:gcd|lcm)(?![a-z])""")
 _DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")
 _GREEK = re.compile(r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma)(?![a-zA-Z])")
-_ASKS_FOR_A_SHARE = re.compile(
-    r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b"
-)
-_ASKS_FOR_A_SIZE = re.compile(r"\b(?:size|dimensions?)\b")  # of a matrix, or a rectangle
 
 
 def quantities(gold: Quantity, answer: Quantity, context: Context) -> bool:
@@ -48,7 +44,7 @@ def _by_part_or_scale(gold: Quantity, answer: Quantity, question: str) -> bool |
     is_part = part.numerator == 1 and part.denominator > 1 and part.denominator == gold.value
     if is_part and re.fullmatch("[a-z]+(?:rd|th)", answer.written.lower()):
         # "fifth", where the question asks for no share
-        return bool(question) and not _ASKS_FOR_A_SHARE.search(question)
+        return bool(question) and not asks_for("a share", question)
     if _is_amount(gold, answer, question):
         is_bare = not gold.unit and not gold.percent
         return is_bare and gold.value == answer.value * AMOUNTS[answer.unit]
@@ -93,7 +89,7 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
     is_in_degrees = answer.unit.startswith("deg") and not gold.unit and r"\pi" in gold.text
     if is_in_degrees or _is_amount(gold, answer, question):
         return False
-    if r"\times" in gold.text and _ASKS_FOR_A_SIZE.search(question):
+    if r"\times" in gold.text and asks_for("a size", question):
         return False  # 2 × 3 is neither 6 nor 3 × 2
     if isinstance(answer, Quantity):
         fraction = rf"\frac{{{answer.value.numerator}}}{{{answer.value.denominator}}}"
@@ -104,10 +100,13 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
     colons = [text.count(":") for text in texts]
     if min(colons) > 0 or max(colons) > 1:
         return False
+    return not _is_unfinished(gold, answer, question) and same_texts(*texts, context)
+
+
+def _is_unfinished(gold: Expr, answer: Expr, question: str) -> bool:
+    """Whether an answer has functions that the question wants gone."""
     added = functions_in(plain(answer.text)) - functions_in(plain(gold.text))
-    if added and "in terms of" in question:  # the question wants these functions gone
-        return False
-    return same_texts(*texts, context)
+    return bool(added) and "in terms of" in question
 
 
 def same_texts(gold: str, answer: str, context: Context, worked_out: bool = True) -> bool:
