@@ -122,8 +122,9 @@ function banditWidget({ algorithms, landscapes, defaults }) {
     matched: choice("Learning rates and β", [["true", "matched"], ["false", "as set"]], asked.matched, set("matched", (value) => value === "true")),
     scale_rewards: choice("scale_rewards", [["group", "group"], ["none", "none"]], asked.scale_rewards, set("scale_rewards")),
   };
-  function preset(changes) {
+  function preset(changes, drawn) {
     Object.assign(asked, defaults, changes);
+    state.drawn = new Set(drawn);
     KNOBS.forEach(([name], i) => knobs[i].say(asked[name]));
     for (const [name, select] of Object.entries(chosen)) select.querySelector("select").value = String(asked[name]);
     compute();
@@ -134,7 +135,7 @@ function banditWidget({ algorithms, landscapes, defaults }) {
   return widget("bandit", "One policy of ten actions, and six algorithms", ["press Play, then set “added to every reward” to 0.", "with 2 on top of every reward REINFORCE pushes up whatever it draws and stays at a worse action; with 0 it learns. GRPO's line does not change at all: it compares with the group's mean, the baseline."], {
     controls: [
       knobs[0],
-      h("div", { class: "choices" }, h("button", { onclick: () => preset({ ...OPENING, algorithm: "reinforce", landscape: landscapes[0] }) }, "No baseline"), h("button", { onclick: () => preset({ ...TRAP, algorithm: "grpo" }) }, "Set the trap")),
+      h("div", { class: "choices" }, h("button", { onclick: () => preset({ ...OPENING, algorithm: "reinforce", landscape: landscapes[0] }, ["grpo", "reinforce"]) }, "No baseline"), h("button", { onclick: () => preset({ ...TRAP, algorithm: "grpo" }, ["grpo", "rloo"]) }, "Set the trap")),
       h("div", { class: "choices" }, chosen.algorithm, chosen.landscape),
       knobs.slice(1, 3),
       h("p", { class: "quiet" }, "The trap: two peaks catch whoever learns fast from few samples. With G = 2, one update with each group and a learning rate of 4 as set, 8 of 30 seeds of GRPO end at 3, which earns 0.7, and stay there; by the defaults none does."),
