@@ -65,9 +65,8 @@ def model_findings(
         try:
             yield from _window_findings(recipe, config, lengths or [memory.PROMPT_TOKENS])
             room = longest_prompt(recipe, config)
-            longest = max(
-                (length for length in lengths if length <= room), default=memory.PROMPT_TOKENS
-            )
+            fitting = [length for length in lengths if length <= room]
+            longest = max(fitting, default=memory.PROMPT_TOKENS)
             yield from _parameter_findings(recipe, config, launched, card)
             usual = lengths[int(0.99 * len(lengths))] if lengths else memory.PROMPT_TOKENS
             yield from _memory_findings(recipe, (longest, usual), launched, card)
@@ -196,17 +195,12 @@ def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
         level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
         message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
         yield fault_at(recipe, level, ("data", "train"), message)
-    yield from _audit_findings(recipe, gradable)
-    if recipe.data.own_solutions is not None:
-        say(own_solutions.announcement(recipe, rows))
-
-
-def _audit_findings(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
-    """What the audit of a sample says of the rewards, or why it could not score them."""
     try:
         yield from sample_faults(recipe, gradable)
-    except RunStopped as stopped:
+    except RunStopped as stopped:  # the rewards could not be tried
         yield fault_at(recipe, "error", ("rewards",), str(stopped))
+    if recipe.data.own_solutions is not None:
+        say(own_solutions.announcement(recipe, rows))
 
 
 def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fault]:

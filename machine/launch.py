@@ -91,10 +91,10 @@ def launch(accelerate: str | None, processes: str | None, machines: int | None =
     if processes is not None and not re.fullmatch("[1-9][0-9]{0,5}", processes):
         raise RecipeError([f"PROCESSES={processes}: expected a whole number of at least 1"])
     count = int(processes) if processes else None
-    if accelerate is None and (count or 1) > 1:
-        message = "is for a launcher: name one too, such as ACCELERATE=ddp"
-        raise RecipeError([f"PROCESSES={count} {message}"])
     if accelerate is None:
+        if (count or 1) > 1:
+            message = "is for a launcher: name one too, such as ACCELERATE=ddp"
+            raise RecipeError([f"PROCESSES={count} {message}"])
         return {"num_processes": 1}
     file = Path("accelerate_configs") / f"{accelerate}.yaml"
     if not file.is_file():
@@ -109,15 +109,11 @@ def launch(accelerate: str | None, processes: str | None, machines: int | None =
     values["num_processes"] = count or values.get("num_processes", 1)
     values["num_machines"] = machines or values.get("num_machines", 1)
     values["asked"] = count is not None
-    _require_counts(values, file)
-    return values
-
-
-def _require_counts(values: dict, file: Path):
     for key in ("num_processes", "num_machines"):
         if type(values[key]) is not int or values[key] < 1:
             message = f"{key}: expected a whole number of at least 1, got {values[key]!r}"
             raise RecipeError([Fault(str(file), message)])
+    return values
 
 
 def shares_weights(launched: dict) -> bool:

@@ -208,11 +208,7 @@ def _make_contiguous(module: torch.nn.Module, inputs: tuple) -> tuple:
     multiplies with frozen weights row by row, and in 16 bits on a CPU with a copy of the weights
     for every row (pytorch issue 151934). In one piece it is one product.
     """
-    return tuple(map(_contiguous, inputs))
-
-
-def _contiguous(value: Any) -> Any:
-    return value.contiguous() if isinstance(value, torch.Tensor) else value
+    return tuple(value.contiguous() if torch.is_tensor(value) else value for value in inputs)
 
 
 def _stopping(
