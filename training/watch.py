@@ -301,7 +301,9 @@ def _fall(lines: list[dict], grpo: dict) -> str | None:
     """How far the share of right answers fell, on held-out problems or else while training."""
     judged = [(line["step"], line[RIGHT]) for line in lines if line.get(RIGHT)]
     sampled = [{"step": 0}]
-    sampled += [line for line in lines if isinstance(line.get(CORRECT), int | float)]
+    for line in lines:
+        if math.isfinite(line.get(CORRECT, math.nan)):
+            sampled.append(line)
     right = [line[CORRECT] for line in sampled[1:]]
     half = min(WINDOW, len(right) // 2)
     if len(judged) > 1:
