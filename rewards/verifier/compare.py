@@ -106,9 +106,7 @@ def tuples(gold: Tuple, answer: Tuple, context: Context) -> bool:
 def intervals(gold: Interval, answer: Interval, context: Context) -> bool:
     """Intervals have the same brackets and ends."""
     if (gold.left_open, gold.right_open) != (answer.left_open, answer.right_open):
-        is_vector = "vector" in context.question and gold.left_open and gold.right_open
-        if not is_vector or answer.left_open or answer.right_open:
-            return False
+        return False
     return ordered(gold.items, answer.items, context)
 
 
@@ -116,9 +114,6 @@ def columns(gold: Point, answer: Point, context: Context) -> bool:
     """A point and a matrix of one column have the same coordinates."""
     expected = _coordinates(gold)
     written = _coordinates(answer)
-    is_closed = isinstance(answer, Interval) and not (answer.left_open or answer.right_open)
-    if isinstance(gold, Matrix) and is_closed and "vector" in context.question:  # [3, 4]
-        written = answer.items
     return expected is not None and written is not None and ordered(expected, written, context)
 
 
