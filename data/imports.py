@@ -145,11 +145,8 @@ def files_named(values: list, folder: Path) -> list[Path]:
     for parent in folders[:2]:
         paths = [parent / name for name in names]
         folders += [path for path in paths if os.path.isdir(path)]  # noqa: PTH112 (is_dir fails for a long name)
-    files = set()
-    for parent in folders:
-        paths = [parent / name for name in names]
-        files |= {path.resolve() for path in paths if os.path.isfile(path)}  # noqa: PTH113
-    return sorted(files)
+    paths = [parent / name for parent in folders for name in names]
+    return sorted({path.resolve() for path in paths if os.path.isfile(path)})  # noqa: PTH113
 
 
 def _imported(module: str, file: Path, nodes: list[ast.AST]) -> list[str]:

@@ -61,17 +61,18 @@ def altered_weights(run: Path) -> str | None:
     recorded = (read_object(run / "summary.json") or {}).get("weights")
     if not isinstance(recorded, dict):
         return None
-    files = weights_of(run)
-    if "config.json" not in recorded and "adapter_config.json" not in recorded:
-        files = [file for file in files if file.suffix == ".safetensors"]  # of an older version
+    files = []
+    for file in weights_of(run):
+        if file.suffix == ".safetensors" or file.name in recorded:  # an older version had no others
+            files.append(file)
     return _difference(recorded, run, files)
 
 
 def weights_of(run: Path) -> list[Path]:
     """The files of a run's trained model or adapter that decide what it answers."""
     names = ("config.json", "adapter_config.json", "tokenizer.json", "chat_template.jinja")
-    files = [run / name for name in names if (run / name).is_file()]
-    return sorted([*run.glob("*.safetensors"), *files])
+    files = run.iterdir() if run.is_dir() else ()
+    return sorted(file for file in files if file.suffix == ".safetensors" or file.name in names)
 
 
 def _difference(recorded: dict, folder: Path, present: list[Path]) -> str | None:
