@@ -35,14 +35,7 @@ def choice(
     wanted = _read_choice(gold)
     chosen = _read_choice(answer)
     options = _options(question) if question and (wanted or chosen) else {}
-    if wanted and wanted.letter.upper() in options and wanted.letter not in options.values():
-        wanted = wanted._replace(letter=wanted.letter.upper())
-    if (
-        wanted
-        and wanted.text
-        and not _alike(options.setdefault(wanted.letter, wanted.text), wanted.text, algebra)
-    ):
-        wanted = None
+    wanted = _confirmed(wanted, options, algebra)
     if wanted and wanted.letter in _LETTERS:  # C, or C of "C. 14"
         if chosen and chosen.letter.upper() in _LETTERS:
             is_right = _is_right_choice(wanted.letter, chosen, options, algebra)
@@ -58,6 +51,17 @@ def choice(
 def _read_choice(text: str) -> _Choice | None:
     match = _CHOICE.fullmatch(trimmed(plain(text)))
     return match and _Choice(match[1] or match[2], match[3])
+
+
+def _confirmed(wanted: _Choice | None, options: dict[str, str], algebra: Algebra) -> _Choice | None:
+    """The gold's choice with its letter as the question has it; None where its text is another than
+    that option's. An option that the question does not list gets its text."""
+    if wanted is None:
+        return None
+    if wanted.letter.upper() in options and wanted.letter not in options.values():
+        wanted = wanted._replace(letter=wanted.letter.upper())
+    listed = options.setdefault(wanted.letter, wanted.text) if wanted.text else ""
+    return wanted if not wanted.text or _alike(listed, wanted.text, algebra) else None
 
 
 def _is_right_choice(
