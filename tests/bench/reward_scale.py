@@ -17,8 +17,8 @@ Look at the warm start first: with 200 steps of it in place of 350, one sampled 
 right (half of them greedily), and no setting learned sums.
 """
 
+import argparse
 import shutil
-import sys
 import time
 from pathlib import Path
 from random import Random
@@ -162,7 +162,10 @@ def say_advantages(right: float):
 
 
 def main():
-    if "--advantages" in sys.argv:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--advantages", action="store_true", help="print them, and train nothing")
+    if parser.parse_args().advantages:
         say_advantages(0.5)
         say_advantages(0.9)
         return
