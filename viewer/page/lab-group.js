@@ -11,7 +11,7 @@ function groupWidget({ question, gold, early, late }) {
   const asked = { size: early.length, kind: "grpo", drawn: "early", own: null };
   const rewards = early.map(([, reward]) => reward);
   const [said, equation] = [sentence(), h("p", { class: "quiet" })];
-  const head = h("div", { class: "answer head", "aria-hidden": "true" }, ["answer", "reward", "advantage"].map((name) => h("span", {}, name)));
+  const head = h("div", { class: "answer head", "aria-hidden": "true" }, ["answer", "reward, set by hand", "advantage"].map((name) => h("span", {}, name)));
   const own = answerRow("yours", 0, (value) => ((asked.own = value), redraw()));
   const rows = early.map((_, i) => answerRow(String(i + 1), rewards[i], (value) => ((rewards[i] = value), redraw())));
   const list = h("div", { class: "answers" }, head, own.element, rows.map((row) => row.element));
@@ -43,9 +43,11 @@ function groupWidget({ question, gold, early, late }) {
   }
   const times = [["early", "Early in training"], ["late", "Late in training"]].map(([name, label]) => h("button", { "data-drawn": name, onclick: () => draw(name) }, label));
   const all = (values) => () => (rewards.forEach((_, i) => (rewards[i] = values(i))), redraw());
-  const ends = [["All right", () => 1], ["All wrong", () => 0], ["One right", (i) => Number(i === 0)]].map(([label, values]) => h("button", { onclick: all(values) }, label));
+  const ends = [["All earn 1", () => 1], ["All earn 0", () => 0], ["One earns 1", (i) => Number(i === 0)]].map(([label, values]) => h("button", { onclick: all(values) }, label));
   draw("early");
-  return widget("group", "A group of answers", ["“Early in training”, then “Late in training”, and look at answer 1.", "the same answer with the same reward, 0.7, is pushed up in a weak group and down in a strong one. Nobody says how good 0.7 is: the group does."], {
+  return widget("group", "A group of answers", ["“Early in training”, then “Late in training”, and look at answer 1.", "the same answer with the same reward, 0.7, is pushed up in a weak group and down in a strong one. Nobody says how good 0.7 is: the group does.", "“All earn 1”.", "every advantage is 0: a group whose answers all earn the same teaches nothing."], {
+    words: "The rewards of the eight answers are set by hand, to be dragged: 418 is wrong, and has 0.7 for being close. Your own answer is judged by rules: 1 where it is right, else 0. Advantage: how much better an answer is than its group.",
+    learn: "Why subtract a baseline?",
     controls: [
       h("p", { class: "asked" }, h("b", {}, question)),
       h("div", { class: "choices" }, times),
@@ -84,7 +86,7 @@ function answerRow(name, reward, moved) {
 /** A field for an answer of one's own, which the verifier judges; in a page that is one file, the rules for plain numbers. */
 function ownAnswer(gold, place, judged) {
   const field = h("input", { type: "text", maxlength: 200, placeholder: "say, 816/2", "aria-label": "Your answer", autocomplete: "off", spellcheck: "false" });
-  const verdict = h("p", { class: "quiet verdict-of", role: "status" }, ANSWERS ? "Judged by the rules for plain numbers." : "Judged by the verifier, as an answer in training.");
+  const verdict = h("p", { class: "quiet verdict-of", role: "status" }, ANSWERS ? "Judged by the rules for plain numbers, 1 or 0." : "Judged by the verifier, as an answer in training, 1 or 0.");
   async function judge(event) {
     event.preventDefault();
     const answer = field.value.trim();
