@@ -2,14 +2,14 @@
 // The lab: which groups teach. Variety of answers makes a signal, and the difficulty of the question.
 
 const POLICY = { answers: ["418", "408", "398", "428", "308", "480", "41", "344", "100", "136"], logits: [2, 1, 0.3, 0.2, 0, -0.3, -0.5, -0.8, -1, -1.2] };
-const GROUPS = 200;
+const GROUPS = 100;
 
 function signalWidget() {
   const asked = { temperature: 1, size: 8, answer: "1", seed: 0 };
   const bars = columnBars(POLICY.answers);
   const figure = chart("Groups that teach", "share of groups neither all right nor all wrong, by the chance p that an answer is right");
   const [said, group] = [sentence(), h("p", { class: "drawn" })];
-  const playedGroups = player("Group", drawGroup, 120);
+  const playedGroups = player("Group", drawGroup);
   const { slide, pick } = playing(asked, redraw);
   let [groups, right] = [[], 1];
 
@@ -43,14 +43,16 @@ function signalWidget() {
   redraw();
   const rare = (size) => teaching(0.01, size);
   const right_ = [["1", "408, the second likeliest"], ["0", "418, the likeliest"], ["9", "136, a rare one"]];
-  return widget("signal", "Variety, difficulty and signal", ["drag the temperature to 0.2, then to 3, and press Play.", "cold, the model says the same answer again and again, and few groups teach; hot, right answers grow rare. A question that is nearly always or never right teaches little: the curve."], {
+  return widget("signal", "Variety, difficulty and signal", ["drag the temperature to 0.2, then back to 1.", "cold, the model says 418 again and again, the right 408 has a chance of 0.7%, and 5.2% of the groups teach; at 1 it is 77.1%. The dot climbs the curve.", "let 418, the likeliest, be the right answer, and drag the temperature to 0.2 and to 3.", "cold it is nearly always right, which teaches as little: 5.5%. Hot, right answers grow rarer, 18.7%, and 80.9% of the groups teach, where at 1 it was 99.1%."], {
+    words: "A group teaches where its answers do not all earn the same. Entropy: how evenly the chances are spread, in nats, the unit of the natural logarithm: 0 where one answer is certain, ln 10 = 2.30 where ten are equally likely.",
+    learn: "What does the group do to the gradient?",
     controls: [
       slide("temperature", "temperature", 0.2, 3, 0.1),
       slide("size", "G, answers in a group", 2, 64, 1),
       h("div", { class: "choices" }, pick("answer", "The right answer", right_)),
       moreSettings(slide("seed", "seed of the groups", 0, 50, 1)),
     ],
-    picture: [bars.element, group, playedGroups.element, said, figure.figure],
+    picture: [bars.element, figure.figure, said, group, playedGroups.element],
     below: [h("p", { class: "quiet" }, `The curve is 1 − pᴳ − (1 − p)ᴳ. A larger group teaches more often, but costs more answers: at p = 1%, G = 64 teaches in ${percent(rare(64))} of the groups and G = 8 in ${percent(rare(8))}, yet of 100 answers drawn that is ${fixed((100 / 64) * rare(64), 2)} groups that teach against ${fixed((100 / 8) * rare(8), 2)}.`)],
   });
 }
@@ -72,7 +74,9 @@ function batchesWidget() {
   }
   redraw();
   const methods = [["group", "GRPO: the group's mean and deviation"], ["none", "Dr. GRPO: the group's mean"], ["batch", "the group's mean, the batch's deviation"], ["whole", "REINFORCE++: the batch's mean and deviation"], ["rloo", "RLOO: mean of the others"]];
-  return widget("batches", "Whose answers weigh most", ["switch from GRPO to Dr. GRPO.", "the bars far to the right go. Dividing by the deviation gives the only right answer to a hard question up to (G − 1) / √G; undivided, a question that is right half of the time weighs most."], {
+  return widget("batches", "Whose answers weigh most", ["switch from GRPO to Dr. GRPO.", "the small bars beyond ±1 go, at both ends. Divided by the deviation, the only right answer to a hard question has an advantage of up to (G − 1) / √G, 2.47 for eight, and the only wrong answer to an easy one as much below 0; undivided, none has more than 1."], {
+    words: "A hundred batches of questions from hard to easy; each answer earns 1 or 0.",
+    learn: "What does the group do to the gradient?",
     controls: [
       h("div", { class: "choices" }, pick("method", "Advantage by", methods)),
       slide("size", "G, answers in a group", 2, 32, 1),
