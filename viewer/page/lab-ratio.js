@@ -20,7 +20,7 @@ function ratioWidget() {
   const asked = { now: 0.3, old: 0.3, reference: 0.25, advantage: 1, epsilon: 0.2, beta: 0 };
   const objective = chart("The clipped objective", "min(ratio × A, clipped ratio × A), over the ratio");
   const [said, detail] = [sentence(), h("div", { "aria-live": "polite" })];
-  const climb = player("Update", updated, 200);
+  const climb = player("Update", updated, 6000);
   const { slide } = playing(asked, redraw);
   const now = knob("probability now", 0.01, 0.99, 0.01, asked.now, (value) => ((asked.now = value), redraw()));
   let path = [];
@@ -43,11 +43,12 @@ function ratioWidget() {
     const least = (sign) => (ratio) => Math.min(...["unclipped", "clipped"].map((name) => terms(Math.log(ratio), 0, 0, sign * size, [1 - asked.epsilon, 1 + asked.epsilon], 0)[name]));
     const at = told.ratio[0];
     objective.show(withDot(evenly(0.01, Math.max(2, 1.1 * at), 200), at, [[`A = ${number(size)}`, least(1), 2], [`A = ${number(-size)}`, least(-1), 1]], asked.advantage ? least(Math.sign(asked.advantage))(at) : 0));
-    const push = told.stopped[0] ? "The clip stops it: no gradient pushes it further." : asked.advantage ? `It is still pushed ${asked.advantage > 0 ? "up" : "down"}.` : "With an advantage of 0 nothing pushes it.";
-    said.textContent = `Ratio ${fixed(asked.now)} ÷ ${fixed(asked.old)} = ${fixed(at)}. ${push}`;
+    said.textContent = `Ratio ${fixed(asked.now)} ÷ ${fixed(asked.old)} = ${fixed(at)}. ${pushOn(at, asked.advantage, told.stopped[0])}`;
   }
   redraw();
-  return widget("ratio", "Ratio and clip of one token", ["press Play: the token earned an advantage above 0, and its chance grows with each update of the same group.", "at a ratio of 1 + ε the line is flat and the clip stops it. With A below 0 it falls to 1 − ε. What went the wrong way is never clipped: it is brought back."], {
+  return widget("ratio", "Ratio and clip of one token", ["press Play: the token earned an advantage above 0, and its chance grows with each update of the same group.", "at a ratio of 1 + ε the line is flat, and the clip stops it.", "drag A, its advantage, to −1.", "the same ratio is now on the wrong side, which is never clipped: the token is pushed back. Press Play, and it falls from 1 to 1 − ε, where the clip stops it again."], {
+    words: "Ratio: a token's probability now by what it was when the answer was drawn. ε: how far from 1 the ratio may pay. Reference: the policy that training began with.",
+    learn: "How does PPO do it, step by step?",
     controls: [
       now,
       slide("old", "probability when sampled", 0.01, 0.99, 0.01),
@@ -58,6 +59,14 @@ function ratioWidget() {
     picture: [objective.figure, climb.element, said],
     below: h("details", {}, h("summary", {}, "Every number of this token"), detail),
   });
+}
+
+/** What its advantage does to a token whose ratio is this. */
+function pushOn(ratio, advantage, stopped) {
+  if (!advantage) return "With an advantage of 0 nothing pushes it.";
+  if (stopped) return "The clip stops it: no gradient pushes it further.";
+  const way = advantage > 0 ? "up" : "down";
+  return (ratio - 1) * advantage < 0 ? `It went the wrong way, which is never clipped: it is pushed back ${way}.` : `It is pushed ${way}.`;
 }
 
 // The KL of a whole distribution, and k3 beside it.
@@ -71,7 +80,7 @@ function klWidget() {
   const said = sentence();
   const cells = words.map(() => ["now", "k1", "k3"].map(() => h("td", {})));
   const sliders = words.map((word, i) => h("input", { type: "range", min: 1, max: 100, value: weights[i], "aria-label": `weight of ${word}`, oninput: () => ((weights[i] = Number(sliders[i].value)), redraw()) }));
-  const drawing = player("Word", shown, 20);
+  const drawing = player("Word", shown, 6000);
   const { slide } = playing(asked, redraw);
   let of = null;
   function redraw() {
@@ -97,7 +106,9 @@ function klWidget() {
   const head = ["", "weight", "now", "reference", "k1", "k3"].map((name) => h("th", { scope: "col" }, name));
   const rows = words.map((word, i) => h("tr", {}, h("th", { scope: "row" }, word), h("td", { class: "slide" }, sliders[i]), cells[i][0], h("td", {}, percent(reference[i])), cells[i][1], cells[i][2]));
   const reset = h("button", { onclick: () => (reference.forEach((chance, i) => (sliders[i].value = weights[i] = 100 * chance)), redraw()) }, "As the reference");
-  return widget("kl", "The KL of a policy, and k3", ["drag the weight of a word, then press Play: words are drawn, as in training.", "of a single word k1, its log-ratio, may be negative, and k3 never is; the means of both arrive at the exact KL, k3's here with less scatter."], {
+  return widget("kl", "The KL of a policy, and k3", ["press Play: words are drawn, as in training.", "the means of k1 and of k3 both come near the exact KL, 0.279, k3's with less scatter. In the table k1 of a word may be negative, and k3 never is.", "drag the weight of Paris to 5, and press Play again.", "far from the reference k3 scatters more: “Paris”, now rare, has a k3 of 5.80. After 300 words its mean is 0.461 and k1's 0.621, where the exact KL is 0.564."], {
+    words: "KL (Kullback–Leibler divergence): how far a policy is from the reference, the policy that training began with: the mean, over what it draws, of log now − log reference. In nats, the unit of the natural logarithm; 0 where both are the same. k1 is that difference for one word, k3 another estimate of the same mean.",
+    learn: "What is it in ten lines?",
     controls: [
       h("p", { class: "quiet" }, "What follows “The capital of France is”:"),
       h("div", { class: "wide" }, h("table", { class: "numbers words" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))),
