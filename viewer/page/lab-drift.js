@@ -18,7 +18,7 @@ function driftWidget(defaults) {
   const divergences = chart("KL to the policy that training began with", `in nats, mean of ${DRIFT_SEEDS} seeds`);
   const earned = chart("Expected reward", `mean of ${DRIFT_SEEDS} seeds`);
   const said = sentence();
-  const steps = player("Step", shown, 15);
+  const steps = player("Step", shown);
   const computed = new Map(); // thirty trainings take a second: what was computed once is kept
   let [curves, later] = [[], 0];
   const { slide } = playing(asked, () => {
@@ -54,14 +54,16 @@ function driftWidget(defaults) {
     said.textContent = `Step ${at}: KL ${of("kl", at)}${at > 100 ? ` (at step 100: ${of("kl", 100)})` : ""}; reward ${of("expected_reward", at)}; chance of the likeliest answer ${of("largest", at)}.`;
   }
   later = setTimeout(redraw);
-  return widget("drift", "What β holds", ["press Play.", "after some 100 steps the reward has nearly nothing to gain. Without a KL the policy drifts on: luck makes one of four equally good answers ever likelier. With β = 0.04 it stays where it is; with 0.3 it stays close, and earns less."], {
+  return widget("drift", "What β holds", ["press Play.", "after some 100 steps the reward has little to gain, and without a KL the policy drifts on: luck makes one of four equally good answers ever likelier. With β = 0.04 it moves little from there.", "drag “β of the first” to 0.3.", "its KL ends at 0.62 and no longer at 1.77, and its reward at 0.92 and no longer at 1: what holds it back costs."], {
+    words: "KL: how far the policy is from the one that training began with, in nats; 0: not at all. β: how much of it the loss adds.",
+    learn: "How do I choose G, β, ε and temperature?",
     controls: [
       slide("first", "β of the first", 0, 0.5, 0.01),
       slide("second", "β of the second", 0, 0.5, 0.01),
       slide("third", "β of the third", 0, 0.5, 0.01),
       moreSettings(slide("learning_rate", "learning rate", 0.05, 0.6, 0.05), slide("noise", "noise of a reward", 0, 0.5, 0.05)),
     ],
-    picture: [divergences.figure, steps.element, said],
-    below: [earned.figure, h("p", { class: "quiet" }, "GRPO on ten answers of which four earn 1, with eight answers a step. Finding these four takes a KL of ln(10 / 4) = 0.92; 2.30 is the most there is: one answer, and no other.")],
+    picture: [h("div", { class: "charts" }, divergences.figure, earned.figure), steps.element, said],
+    below: [h("p", { class: "quiet" }, "GRPO on ten answers of which four earn 1, with eight answers a step. Finding these four takes a KL of ln(10 / 4) = 0.92; 2.30 is the most there is: one answer, and no other.")],
   });
 }
