@@ -34,7 +34,7 @@ function creditWidget() {
   const asked = { mistake: 1, lambda: 0.5, critic: "sees" };
   const [said, choices] = [sentence(), h("div", { class: "choices steps-of" })];
   const lines = Object.entries(CREDIT).map(([way, label]) => ({ way, tokens: h("div", { class: "tokens" }), label }));
-  const reading = player("Token", shown, 350);
+  const reading = player("Token", shown, 6000);
   const { slide, pick } = playing(asked, redraw);
   let all = null;
   const place = (step) => () => ((asked.mistake = asked.mistake === step ? -1 : step), redraw(), choices.children[step].focus());
@@ -45,8 +45,8 @@ function creditWidget() {
   }
   function shown(at) {
     if (!all) return;
+    const most = Math.max(...Object.values(all.gains).flat().map(Math.abs)); // one scale of colour for all three
     for (const { way, tokens } of lines) {
-      const most = Math.max(...all.gains[way].map(Math.abs));
       tokens.replaceChildren(...all.tokens.map(({ token }, i) => {
         const gain = all.gains[way][i];
         const cell = h("span", { class: i === at - 1 ? "credit now" : "credit", "data-gain": gain }, h("span", {}, token), h("span", { class: "number" }, i < at ? fixed(gain, 2) : "…"));
@@ -62,7 +62,9 @@ function creditWidget() {
     return `Token ${i + 1}, “${tokens[i].token}”. GRPO ${fixed(whole, 2)}, as all. PPO: what it earns, ${rewards[i]}, + value after, ${fixed(next, 2)}, − value before, ${fixed(values[i], 2)}, = ${fixed(rewards[i] + next - values[i], 2)}; with λ × what follows ${fixed(gains.ppo[i], 2)}. Steps: ${fixed(whole, 2)} + ${fixed(shares[tokens[i].step], 2)} = ${fixed(gains.steps[i], 2)}.`;
   }
   redraw();
-  return widget("credit", "Which token is blamed", ["press a step: the mistake moves there, or goes. Then press Play.", "GRPO blames every token alike, the right ones too. A critic that sees the mistake blames the token that made it, and with a larger λ what led to it; one that has learned nothing blames the end, where the reward comes. Rewards of steps blame the wrong step and those before it."], {
+  return widget("credit", "Which token is blamed", ["press the first step, “1. 3 × 12 = 36”: the mistake moves there.", "GRPO blames every token alike, the right ones too. PPO's critic, which sees the mistake, blames most the token after which the wrong number stands. Rewards of steps blame the wrong step.", "let the critic be one that has learned nothing.", "PPO now blames the end most, where the reward comes, and what led to it less and less."], {
+    words: "Critic: PPO's second model, which says before each token what reward it expects. λ: how far what follows counts for a token: 0 not at all, 1 to the end.",
+    learn: "How does PPO do it, step by step?",
     controls: [
       h("p", { class: "asked" }, h("b", {}, PENCILS.question)),
       choices,
@@ -80,8 +82,8 @@ function lossWidget() {
   const tokens = ["<think>", "7", "−", "4", "=", "2", "</think>", "2"];
   const chances = { old: [0.9, 0.6, 0.8, 0.7, 0.9, 0.3, 0.8, 0.7], now: [0.92, 0.6, 0.82, 0.68, 0.9, 0.21, 0.9, 0.45], reference: [0.8, 0.5, 0.8, 0.7, 0.9, 0.4, 0.7, 0.7] };
   let chosen = 5;
-  const figure = chart("What each token adds to the loss of the batch", "its loss × its weight: below 0 pays, above 0 costs");
-  const [total, detail] = [sentence(), h("div", {})];
+  const figure = chart("What each token adds to the loss of the batch", "its loss × its weight: below 0 pays, above 0 costs. One that the clip stops still has a loss, but no gradient");
+  const [total, detail, weights] = [sentence(), h("div", {}), h("div", { class: "weights" })];
   const choose = (i) => () => ((chosen = i), ofToken.forEach(([name, slider]) => slider.say(chances[name][i])), redraw());
   const buttons = tokens.map((text, i) => h("button", { class: "token", onclick: choose(i) }, text));
   const ofToken = [["old", "probability when sampled"], ["now", "its probability now"], ["reference", "its probability in the reference"]].map(([name, label]) => [name, knob(label, 0.01, 0.99, 0.01, chances[name][chosen], (value) => ((chances[name][chosen] = value), redraw()))]);
@@ -97,14 +99,19 @@ function lossWidget() {
     });
     const added = told.loss.map((loss) => loss * told.weight);
     const whole = sum(added);
-    total.textContent = `Each of its ${tokens.length} tokens weighs ${fixed(told.weight, 5)}, each of another answer's ${asked.others} tokens ${fixed(weightOfToken(asked.others, batch, { ...told.settings, gradient_accumulation_steps: 1 }), 5)}. It adds ${number(sum(told.loss), 4)} × ${fixed(told.weight, 5)} = ${number(whole, 5)} to the loss of its batch.`;
+    const another = weightOfToken(asked.others, batch, { ...told.settings, gradient_accumulation_steps: 1 });
+    const full = 1 / 32; // of the bars of weights: what lies beyond it fills its bar
+    weights.replaceChildren(...[["of this answer", told.weight, "c1"], ["of another answer", another, "c3"]].map(([whose, weight, colour]) => h("div", { class: "line" }, h("span", {}, `Token ${whose}`), meter(weight / full, colour), h("span", { class: "number" }, fixed(weight, 5)))));
+    total.textContent = `Each of its ${tokens.length} tokens weighs ${fixed(told.weight, 5)}, each of another answer's ${asked.others} tokens ${fixed(another, 5)}. The answer adds ${number(sum(told.loss), 4)} × ${fixed(told.weight, 5)} = ${number(whole, 5)} to the loss of its batch.`;
     total.dataset.loss = whole;
     detail.replaceChildren(workedOut({ ...told, tokens }, {}, chosen));
     figure.show({ x: tokens.map((_, i) => i), labels: tokens, series: [{ values: added, colour: 0, bars: true }], domain: [-0.6, tokens.length - 0.4], range: [Math.min(0, 1.1 * Math.min(...added)), Math.max(0.02, 1.1 * Math.max(...added))], said: total.textContent });
   }
   redraw();
   const losses = [["dapo", "dapo: ÷ tokens of the batch"], ["grpo", "grpo: ÷ its own tokens, ÷ completions"], ["dr_grpo", "dr_grpo: ÷ 40, the limit, ÷ completions"]];
-  return widget("loss", "What a token weighs in the loss", ["choose the loss type “grpo”, then “dapo”, and drag the length of the other answers.", "with grpo a token of a short answer weighs more than one of a long answer, with dapo all tokens of the batch weigh the same."], {
+  return widget("loss", "What a token weighs in the loss", ["choose the loss type “grpo”.", "a token of this short answer weighs 0.01563, one of another answer, 20 tokens long, 0.00625: each answer weighs the same, whatever its length.", "choose “dapo” again, and drag the length of the other answers to 40.", "all tokens of the batch weigh the same, 0.00347: a long answer weighs more than a short one."], {
+    words: "Weight: what a token's loss is multiplied by where the losses of a batch are added up.",
+    learn: "What is it in PyTorch?",
     controls: [
       h("div", { class: "choices" }, pick("loss_type", "loss_type", losses)),
       slide("others", "tokens of each other answer", 1, 40, 1),
@@ -113,7 +120,7 @@ function lossWidget() {
       ofToken.map(([, slider]) => slider),
       moreSettings([["advantage", "A, of all its tokens", -2, 2, 0.1], ["epsilon", "ε, the clip", 0.05, 0.9, 0.05], ["beta", "β, the weight of the KL", 0, 0.5, 0.01]].map((one) => slide(...one))),
     ],
-    picture: [figure.figure, total],
+    picture: [weights, total, figure.figure],
     below: h("details", {}, h("summary", {}, "Every number of the token"), detail),
   });
 }
