@@ -16,7 +16,7 @@ function hackingWidget() {
   const asked = { anywhere: true, verified: false, short: false, able: 0.5, start: 0.1, seed: 1 };
   const figure = chart("Reward and right answers", "of the policy, over the steps of its training");
   const [said, table] = [sentence(), h("div", { class: "wide" })];
-  const steps = player("Step", shown, 60);
+  const steps = player("Step", shown, 6000);
   const { slide, check } = playing(asked, redraw);
   const names = Object.keys(PAYMENTS);
   let learned = null;
@@ -46,7 +46,9 @@ function hackingWidget() {
     said.textContent = `Step ${at}: the reward went from ${fixed(learned.paid[0], 2)} to ${fixed(learned.paid[at], 2)}, right answers from ${percent(learned.right[0])} to ${percent(learned.right[at])}. It lists numbers in ${percent(learned.chances[at][1])} of its answers.`;
   }
   redraw();
-  return widget("hacking", "A reward that is hacked", ["press Play. Then tick the other two rewards and play again.", "the reward rises while right answers vanish: the policy has found that a list holds every number. What fools one reward does not fool three that look at other things."], {
+  return widget("hacking", "A reward that is hacked", ["press Play.", "the reward rises while right answers vanish: the policy has found that a list holds every number.", "tick “The final answer is right”, take the tick from “The right number stands somewhere”, and press Play.", "lists vanish, and right answers end at 49.6%: no reward pays for a list any more, and who works it out is right half of the time, which this small policy cannot better."], {
+    words: "With both ticked a list still earns 1, as much as working it out does on average: a reward that can be fooled has to go, or to be outweighed, as all three do.",
+    learn: "When should I not use it?",
     controls: [
       h("p", { class: "asked" }, h("b", {}, "What is 17 × 24?")),
       h("dl", { class: "ways" }, WAYS.map(({ name, text }) => [h("dt", {}, `It ${name}:`), h("dd", {}, text)])),
