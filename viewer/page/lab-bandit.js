@@ -35,8 +35,8 @@ function banditWidget({ algorithms, landscapes, defaults }) {
   const state = { run: null, update: 0, drawn: new Set(["grpo", "reinforce"]) };
   const charts = CURVES.map(([, title, about]) => chart(title, about));
   const bars = columnBars(Array.from({ length: ACTIONS }, (_, action) => String(action)));
-  const [said, rates, seeds] = [sentence(), h("p", { class: "quiet" }), h("tbody", {})];
-  const steps = player("Step", shown, 40);
+  const [said, rates, seeds, elsewhere] = [sentence(), h("p", { class: "quiet" }), h("tbody", {}), h("p", { class: "outcome", role: "status" }, `Seeds 0 to ${SEEDS - 1} are being tried.`)];
+  const steps = player("Step", shown);
   const lines = h("div", { class: "choices", role: "group", "aria-label": "Algorithms drawn" });
   const detail = h("div", {});
   let [runs, later] = [[], 0];
@@ -81,7 +81,7 @@ function banditWidget({ algorithms, landscapes, defaults }) {
   /** What became of 30 seeds, one after the other, so that the page still answers. */
   async function overSeeds() {
     const mine = (state.asking = {});
-    seeds.classList.add("left-out"); // what stands there is of other settings
+    for (const place of [seeds, elsewhere]) place.classList.add("left-out"); // what stands there is of other settings
     const ends = algorithms.map(() => []);
     await new Promise((next) => setTimeout(next, 400)); // a slider may be moving
     for (let seed = 0; seed < SEEDS; seed++) {
@@ -93,7 +93,9 @@ function banditWidget({ algorithms, landscapes, defaults }) {
       }
     }
     seeds.replaceChildren(...algorithms.map((name, i) => seedsRow(NAMES[name], ends[i])));
-    seeds.classList.remove("left-out");
+    const trapped = algorithms.map((name, i) => `${NAMES[name]} ${ends[i].filter(([, action]) => action !== null).length}`);
+    elsewhere.textContent = `With seeds 0 to ${SEEDS - 1}, so many end at another action than the best: ${trapped.filter((_, i) => state.drawn.has(algorithms[i])).join(", ")}.`;
+    for (const place of [seeds, elsewhere]) place.classList.remove("left-out");
   }
   const updates = h("select", { onchange: () => ((state.update = Number(updates.value)), stepByStep()) });
   function stepByStep() {
@@ -132,7 +134,9 @@ function banditWidget({ algorithms, landscapes, defaults }) {
   }
   compute();
   const table = h("table", { class: "numbers seeds" }, h("caption", {}, `Seeds 0 to ${SEEDS - 1}: median steps to a reward of 0.9, and how many end at another action than the best`), h("thead", {}, h("tr", {}, ["algorithm", "steps", "elsewhere"].map((name) => h("th", { scope: "col" }, name)))), seeds);
-  return widget("bandit", "One policy of ten actions, and six algorithms", ["press Play, then set “added to every reward” to 0.", "with 2 on top of every reward REINFORCE pushes up whatever it draws and stays at a worse action; with 0 it learns. GRPO's line does not change at all: it compares with the group's mean, the baseline."], {
+  return widget("bandit", "One policy of ten actions, and six algorithms", ["press Play.", "with 2 on top of every reward REINFORCE pushes up whatever it draws, and with this seed stays at 4, a worse action. With 13 of 30 seeds it ends at one: the last line.", "set “added to every reward” to 0.", "with this seed REINFORCE learns, and 2 of 30 still end at a worse action. GRPO's line does not change at all: it compares with the group's mean, its baseline."], {
+    words: "Baseline: what is taken off each reward before it counts. KL: how far a policy is from its first one; entropy: how evenly its chances are spread; both in nats. PPO's clip: PPO's ratio and clip, with a mean that runs along as its critic (an answer is one token, so there is no λ).",
+    learn: "Why subtract a baseline?",
     controls: [
       knobs[0],
       h("div", { class: "choices" }, h("button", { onclick: () => preset({ ...OPENING, algorithm: "reinforce", landscape: landscapes[0] }, ["grpo", "reinforce"]) }, "No baseline"), h("button", { onclick: () => preset({ ...TRAP, algorithm: "grpo" }, ["grpo", "rloo"]) }, "Set the trap")),
@@ -141,7 +145,7 @@ function banditWidget({ algorithms, landscapes, defaults }) {
       h("p", { class: "quiet" }, "The trap: two peaks catch whoever learns fast from few samples. With G = 2, one update with each group and a learning rate of 4 as set, 8 of 30 seeds of GRPO end at 3, which earns 0.7, and stay there; by the defaults none does."),
       moreSettings(h("div", { class: "choices" }, chosen.matched, chosen.scale_rewards), rates, knobs.slice(3)),
     ],
-    picture: [h("p", { class: "quiet" }, "Chance of each of ten answers; the line is what it earns."), bars.element, steps.element, said, charts[0].figure, lines],
+    picture: [h("p", { class: "quiet" }, "Chance of each of ten answers; the line is what it earns."), bars.element, steps.element, said, charts[0].figure, lines, elsewhere],
     below: [
       h("div", { class: "charts" }, charts.slice(1).map(({ figure }) => figure)),
       h("div", { class: "wide" }, table),
