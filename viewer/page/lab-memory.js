@@ -16,7 +16,7 @@ function memoryWidget(memory) {
   const asked = { size: "7B", reference: true, reward: true };
   const [place, said, turn] = [h("div", { class: "wide" }), h("p", { role: "status" }), sentence()];
   const teams = ["PPO", "GRPO"].map((method) => h("div", { class: "team", "data-method": method }));
-  const turns = player("Stage", shown, 1400);
+  const turns = player("Stage", shown);
   const { pick, check } = playing(asked, redraw);
   const parts = Object.keys(memory["7B"].full.PPO);
   function redraw() {
@@ -30,10 +30,10 @@ function memoryWidget(memory) {
     const total = (way, method) => held.find((one) => one.way === way && one.method === method).total;
     const share = (way) => percent(total(way, "GRPO") / total(way, "PPO"));
     said.textContent = `GRPO is said to need about half of PPO's memory. Of ${asked.size} it holds ${share("full")} where all weights are trained, ${share("LoRA")} with LoRA and ${share("QLoRA")} with QLoRA.`;
-    turns.to(TURNS.length, turns.at() || 4);
+    turns.to(TURNS.length, turns.at() || 1);
   }
   function shown(at) {
-    const [words, working] = TURNS[at - 1] || ["Press Play.", []];
+    const [words, working] = TURNS[at - 1] || ["A step of training begins.", []];
     const sizes = teams.map((team) => partsOf(memory[asked.size].full[team.dataset.method], team.dataset.method, asked));
     const most = sum(Object.values(sizes[0]));
     const done = (method) => method === "PPO" || at !== TURNS.length;
@@ -50,7 +50,9 @@ function memoryWidget(memory) {
     turn.textContent = at ? `${at}. ${words[0].toUpperCase()}${words.slice(1)}. Without a critic GRPO holds ${fixed(saved, 1)} GiB less of ${asked.size}, all weights trained.` : words;
   }
   redraw();
-  return widget("memory", "Where a critic comes in, and what it takes", ["press Play: one step of training, stage by stage.", "both work alike but for two stages, where only PPO has something to do: its critic, with gradients and an optimizer as large as the policy's."], {
+  return widget("memory", "Where a critic comes in, and what it takes", ["press Play: one step of training, stage by stage.", "both work alike but for two stages, the fourth and the sixth, where only PPO has something to do: its critic, with gradients and an optimizer as large as the policy's."], {
+    words: "Critic: a model that says what reward is to be expected. Reference: the policy that training began with, kept to measure the distance from it. Optimizer: two moments for each weight.",
+    learn: "PPO, DPO or GRPO?",
     controls: [
       h("div", { class: "choices" }, pick("size", "Model", Object.keys(memory).map((size) => [size, size]))),
       check("reference", "KL to a reference (β above 0)"),
