@@ -267,6 +267,8 @@ DRAWN = "canvas, .sum, .sums, .numbers:not(.seeds), .actions, .memory, .team, .c
 DRAWN += ".credits, .answer:not(.head, [hidden])"
 LOOK = f"""part => [...part.querySelectorAll(":is({DRAWN})")].map(
   (e) => (e.tagName === "CANVAS" ? e.toDataURL() : e.innerHTML))"""
+STEPS = """e => e.matches('.player [type=range]') &&
+  e.closest('#part-kl, #part-drift, #part-hacking, #part-bandit') !== null"""
 DIFFERS = f"""async (part, before) => {{
   for (let i = 0; i < 200; i++) {{
     const now = ({LOOK})(part);
@@ -301,6 +303,8 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
     tab.goto(playground)
     tab.locator("#part-drift .sums", has_text="Step 400").wait_for()
     tab.evaluate(OPEN)
+    parts = re.findall(r"^## (.*)", (ROOT / "docs/learn.md").read_text("utf-8"), re.M)
+    assert set(texts(tab, ".terms q")) <= set(parts)
     nameless = "all => all.filter((e) => !e.labels.length && !e.ariaLabel).length"
     assert tab.locator("input, select").evaluate_all(nameless) == 0
     for part in tab.locator("section.play").all():
@@ -313,6 +317,10 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
                 move()
                 changed = part.evaluate(DIFFERS, before)
                 assert changed, (part.get_attribute("id"), control.evaluate("e => e.outerHTML"))
+                if control.evaluate(STEPS):  # the curves are drawn as far as it stands
+                    drawn = zip(before, changed, strict=True)
+                    redrawn = [look[:5] == "data:" and differs for look, differs in drawn]
+                    assert any(redrawn), part.get_attribute("id")
                 moved.update(np.flatnonzero(changed))
         assert moved >= set(range(everything)), part.get_attribute("id")
     for size in (WIDE, PHONE):
@@ -325,7 +333,9 @@ def act(part, verb: str, name: str, value: str | None = None):
     """Do to a part of the lab what its first line says; returns what was used."""
     role = {"set": "slider", "choose": "combobox", "tick": "checkbox", "type": "textbox"}
     used = part.get_by_role(role.get(verb, "button"), name=name, exact=verb != "press").first
-    if verb in ("set", "type"):
+    if verb == "wait":
+        part.locator(".sums", has_text=name).wait_for()
+    elif verb in ("set", "type"):
         used.fill(value)
     elif verb == "choose":
         used.select_option(value)
@@ -359,7 +369,8 @@ def test_each_discovery_is_made_beside_what_is_moved(tab, playground, part, do, 
     tab.locator("#part-drift .sums", has_text="Step 400").wait_for()
     for action in do:
         used = act(section, *action)
-    sentence = section.locator(":is(.sums, .verdict-of)", has_text=re.compile(see)).first
+    spoken = ":is(.sums, .verdict-of, .outcome)"
+    sentence = section.locator(spoken, has_text=re.compile(see)).first
     sentence.wait_for(timeout=90_000)
     for size in (WIDE, PHONE):
         tab.set_viewport_size(size)

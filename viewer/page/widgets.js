@@ -1,14 +1,16 @@
 "use strict";
 // What the lab's widgets are made of: the frame of one, sliders, charts, bars, and a player that goes through steps.
 
-/** A widget: a sentence that says what to try and what will be seen, the picture beside its controls, the rest below. */
-function widget(key, title, [tries, sees], { picture, controls, below }) {
+/** A widget: `lead`, what to try and what it makes appear, once or more; `words`, what its terms mean; the picture beside its
+ * controls, the rest below. `learn`: the part of docs/learn.md that explains it. */
+function widget(key, title, lead, { words = "", learn, picture, controls, below }) {
   const name = `title-${key}`;
   return h(
     "section",
     { id: `part-${key}`, class: "play", "aria-labelledby": name },
     h("h2", { id: name }, title),
-    h("p", { class: "lead" }, h("span", {}, h("b", {}, "Try"), " ", tries), " ", h("span", {}, h("b", {}, "See"), " ", sees)),
+    h("p", { class: "lead" }, lead.map((text, i) => h("span", {}, h("b", {}, i % 2 ? "See" : i ? "Then try" : "Try"), " ", text, " "))),
+    h("p", { class: "quiet terms" }, words, " More in docs/learn.md, ", h("q", {}, learn), "."),
     h("div", { class: "bench" }, h("div", { class: "controls-of" }, controls), h("div", { class: "picture" }, picture)),
     below ? h("div", { class: "below" }, below) : null,
   );
@@ -29,8 +31,9 @@ const moreSettings = (...inside) => h("details", { class: "more" }, h("summary",
 /** What the numbers say now, in a sentence that a screen reader is told when it changes. */
 const sentence = () => h("p", { class: "sums", role: "status" });
 
-/** Play, pause, one step back or on, and a slider: `draw(at)` shows step `at`, from 0 to the last one, which `to` sets. */
-function player(label, draw, every = 50) {
+/** Play, pause, one step back or on, and a slider: `draw(at)` shows step `at`, from 0 to the last one, which `to` sets. All of
+ * it plays in `lasts` milliseconds, however many steps there are and however slow the machine is: steps are left out then. */
+function player(label, draw, lasts = 8000) {
   let [at, last, timer] = [0, 0, null];
   const play = h("button", { class: "plays", onclick: () => (timer ? pause() : begin()) }, "Play");
   const where = h("span", { class: "number" });
@@ -58,10 +61,12 @@ function player(label, draw, every = 50) {
     if (at === last) show(0);
     play.textContent = "Pause";
     tell("off");
+    const [from, begun] = [at, performance.now()];
     timer = setInterval(() => {
-      if (at < last && element.isConnected) show(at + 1);
+      const next = Math.min(last, from + Math.floor(((performance.now() - begun) * last) / lasts));
+      if (next > at && element.isConnected) show(next);
       if (at === last || !element.isConnected) pause();
-    }, every);
+    }, 30);
   }
   function to(steps, next = at) {
     last = slider.max = steps;
@@ -112,8 +117,15 @@ function meter(value, colour) {
   return bar;
 }
 
+/** From 0, or the lowest value below it, to a little above the highest. */
+function spanOf(series) {
+  const values = series.flatMap((line) => line.values).filter(Number.isFinite);
+  const [low, high] = values.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [0, 0.01]);
+  return [1.05 * low, 1.05 * high];
+}
+
 /** A figure that `show` draws, and that draws itself again in another width or theme. `reveal(at)` leaves out what comes
- * behind a place of x. */
+ * behind a place of x, and marks that place. */
 function chart(title, about) {
   const [words, place] = [h("p", { class: "quiet at" }), h("div", { class: "plot" })];
   const figure = h("figure", { class: "chart" }, h("figcaption", {}, h("b", {}, title), h("span", { class: "quiet" }, ` ${about}`)), words, place);
@@ -131,9 +143,10 @@ function chart(title, about) {
       {
         width,
         height: width < 420 ? 150 : 200,
-        scales: { x: { time: false, range: shown.domain || ((_, low, high) => [low, high]) }, y: { range: shown.range } },
+        scales: { x: { time: false, range: shown.domain || ((_, low, high) => [low, high]) }, y: { range: shown.range || spanOf(shown.series) } },
         axes: [{ ...axis, size: 32, ...(shown.labels ? { incrs: [1], space: 10, values: (_, ticks) => ticks.map((at) => shown.labels[at] ?? "") } : { values: (_, ticks) => ticks.map(tick) }) }, { ...axis, size: 52, values: (_, ticks) => ticks.map(tick) }],
         legend: { show: false },
+        hooks: { draw: [({ ctx, bbox, valToPos }) => markStep(ctx, bbox, valToPos, colour("--ink"))] },
         cursor: { drag: { x: false, y: false } },
         series: [
           {},
@@ -155,6 +168,15 @@ function chart(title, about) {
     plot.root.setAttribute("aria-label", shown.said);
     if (shown.onclick) plot.over.addEventListener("click", () => shown.onclick(plot.cursor.idx));
   }
+  /** A line at the step that is played, but for the last. */
+  function markStep(ctx, { top, height: tall }, valToPos, ink) {
+    if (revealed >= shown.x[shown.x.length - 1]) return;
+    const at = Math.round(valToPos(Math.max(revealed, shown.x[0]), "x", true));
+    ctx.save();
+    ctx.fillStyle = ink;
+    ctx.fillRect(at - 1, top, 2, tall);
+    ctx.restore();
+  }
   new ResizeObserver(() => place.clientWidth !== width && draw()).observe(place);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => place.isConnected && draw());
   const show = (next) => {
@@ -165,7 +187,7 @@ function chart(title, about) {
   };
   const reveal = (at) => {
     revealed = at;
-    if (plot && shown) plot.setData([shown.x, ...columnsOf()], false);
+    if (plot && shown) plot.setData([shown.x, ...columnsOf()]); // of all x and a fixed range of y: the axes stay
   };
   return { figure, show, reveal };
 }
