@@ -46,7 +46,7 @@ function hackingWidget() {
     said.textContent = `Step ${at}: the reward went from ${fixed(learned.paid[0], 2)} to ${fixed(learned.paid[at], 2)}, right answers from ${percent(learned.right[0])} to ${percent(learned.right[at])}. It lists numbers in ${percent(learned.chances[at][1])} of its answers.`;
   }
   redraw();
-  return widget("hacking", "A reward that is hacked", ["press Play.", "the reward rises while right answers vanish: the policy has found that a list holds every number.", "tick “The final answer is right”, take the tick from “The right number stands somewhere”, and press Play.", "lists vanish, and right answers end at 49.6%: no reward pays for a list any more, and who works it out is right half of the time, which this small policy cannot better."], {
+  return widget("hacking", "A reward that is hacked", ["press Play.", "the reward rises while right answers vanish: the policy has found that a list holds every number.", "tick “The final answer is right”, take the tick from “The right number stands somewhere”, and press Play.", "lists vanish, and the reward is now the share of right answers: one line lies on the other. Both end near 50%, since working it out is right half of the time, which this small policy cannot better."], {
     words: "With both ticked a list still earns 1, as much as working it out does on average: a reward that can be fooled has to go, or to be outweighed, as all three do.",
     learn: "When should I not use it?",
     controls: [

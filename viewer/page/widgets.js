@@ -69,6 +69,7 @@ function player(label, draw, lasts = 8000) {
     }, 30);
   }
   function to(steps, next = at) {
+    if (next !== at) pause(); // what was played is of other settings
     last = slider.max = steps;
     show(next);
   }
