@@ -70,8 +70,8 @@ def test_the_example_is_right_to_its_last_number():
     mean_kl = written(kl.mean(), 3)
     numbers = ["7", "4", tenth, "3", "5", "1", "8", "1", "0", str(baselines[0])]
     numbers += [str(rewards.std(ddof=1)), "3", "4", "0", "0.8", written(logits[3], 1), "3"]
-    numbers += [written(logits[5], 1), "0", "10", written(untried[0], 1), "100", "1", "0.2"]
-    numbers += ["0.8", "1.2", "3", written(100 * ended[3], 1)]
+    numbers += [written(logits[5], 1), "0", "10", written(untried[0], 1), "100", "0.8", "1.2"]
+    numbers += ["1", "0.2", "3", written(100 * ended[3], 1)]
     ratio, unlucky = second["ratios"][0], gains[1]  # the 3's ratio, of a wrong answer
     numbers += [written(ratio, 2), written(ratio * unlucky, 2), written(1.2 * unlucky, 2)]
     assert ratio * unlucky < 1.2 * unlucky
