@@ -22,7 +22,7 @@ LONGEST = 500  # lines of a file
 # why in its message.
 BUDGET = {"rewards/verifier/": 5_260, "tests/": 22_950, "everything else": 20_900}
 # The words, by white space, of the pages in docs/, and of one that is longer than the others.
-WORDS = {"docs/": 17_050, "docs/learn.md": 3_500}
+WORDS = {"docs/": 17_110, "docs/learn.md": 3_500}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
