@@ -143,19 +143,20 @@ def require_ours(run: Path, checkpoint: Path | None = None):
     Raises:
         RecipeError: names what is not ours, and the way out.
     """
-    sealed = run / "summary.json"
-    if checkpoint is None and not sealed.is_file():
-        checkpoint = next(iter(checkpoints_of(run)), None)
-        if checkpoint is None:  # nothing to resume, and of such a run nothing is written
-            return
+    otherwise = "read it with make view or make compare"
     if checkpoint is not None:
-        sealed = checkpoint / MANIFEST
-    content = read_object(sealed, LARGEST) or {}
-    mark = seal(content.get("weights" if checkpoint is None else "files"))
+        otherwise = "give this run its own folder (output_dir)"
+    content = read_object(run / "summary.json", LARGEST) or {}
+    if checkpoint is None and "seal" not in content:  # it goes on, or an older version finished it
+        checkpoint = next(iter(checkpoints_of(run)), None)
+        if checkpoint is None and not finished(run):
+            return  # nothing to resume, and of such a run nothing is written
+    files = content.get("weights")
+    if checkpoint is not None:
+        content = read_object(checkpoint / MANIFEST, LARGEST) or {}
+        files = content.get("files")
+    mark = seal(files)
     if mark is None or not hmac.compare_digest(mark, str(content.get("seal"))):
-        otherwise = "read it with make view or make compare"
-        if checkpoint is not None:
-            otherwise = "give this run its own folder (output_dir)"
         require_trust(
             f"{checkpoint or run} was written by another account or machine, or by an older"
             " version, or ~/.cache/grpo-recipes/key has changed since",

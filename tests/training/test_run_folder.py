@@ -462,6 +462,17 @@ def test_what_another_account_wrote_is_not_read_to_be_refused(tmp_path, monkeypa
         checkpoints.newest_good(tmp_path, to_resume=True)
 
 
+def test_a_run_that_an_older_version_finished_is_ours_by_its_newest_checkpoint(tmp_path):
+    write_json(tmp_path / "summary.json", {"weights": {}})
+    with pytest.raises(RecipeError, match="if not, read it with make view"):
+        checkpoints.require_ours(tmp_path)
+    whole(tmp_path / "checkpoint-1", trainer_state=STATE)
+    checkpoints.require_ours(tmp_path)
+    (tmp_path / "checkpoint-1/manifest.json").write_text('{"files": {}}')
+    with pytest.raises(RecipeError, match="checkpoint-1 was written by another account"):
+        checkpoints.require_ours(tmp_path)
+
+
 def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
     def no_home():
         raise RuntimeError("no home")
