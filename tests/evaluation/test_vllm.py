@@ -75,6 +75,7 @@ def test_both_engines_answer_alike(tmp_path):
 COUNTING = """
 import os
 import vllm
+from evaluation import engines
 from stages import cli, evaluate
 LLM = vllm.LLM
 def started(**options):
@@ -82,7 +83,7 @@ def started(**options):
     return LLM(**options)
 vllm.LLM = started
 if "ALONE" in os.environ:
-    evaluate.shared = lambda _, trained: trained
+    engines.shared = lambda _, trained: trained
 if __name__ == "__main__":
     cli.run("evaluate", evaluate.main, evaluate.OPTIONS)
 """
