@@ -274,7 +274,8 @@ def test_a_gold_that_no_answer_could_earn_is_named(gold):
 
 
 @pytest.mark.parametrize(
-    "gold", ["85", "no solution", "More than one hen has 5 eggs.", "[1, 2]", f"{PROSE}\n#### 85"]
+    "gold",
+    ["85", "no solution", "More than one hen has 5 eggs.", "[1, 2]", f"{PROSE}\n#### 85", "5-abc"],
 )
 def test_a_gold_that_an_answer_can_earn_is_not(gold):
     assert why_unearnable(gold) is None
