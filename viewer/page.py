@@ -26,7 +26,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from evaluation.answers import judged
 from runs.folder import public
 from viewer import groups
 from viewer.runs import about, advice, changed, curves, describe, pair, results
@@ -196,6 +195,8 @@ def answer(runs: list[Path], question: str) -> Any:
 def _judge(text: str) -> dict:
     """{right, reason}: what the reward says of an answer to the question of the lab's group, by the
     verifier's processes and within their time."""
+    from evaluation.answers import judged  # loads the verifier, for which no page waits
+
     if len(text) > LONGEST_ANSWER:
         raise ValueError(f"an answer has at most {LONGEST_ANSWER} characters here")
     row = {"problem": LAB["group"]["question"], "solution": LAB["group"]["gold"]}
