@@ -164,7 +164,7 @@ def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | No
     rows, names = _with_nested_columns(rows, columns or {})
     column_of = {}
     for part, column in (columns or {}).items():
-        column_of[part.replace("solution", "answer")] = column
+        column_of["answer" if part == "solution" else part] = column
     listed = ", ".join(map(str, names[:20]))
     if len(names) > 20:
         listed += ", …"

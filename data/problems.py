@@ -260,12 +260,14 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
         if isinstance(function, partial) or function in SETS.values():
             raise
         raise DataError(f"data set {name}: {raised(error)}") from error
-    for row in rows if isinstance(rows, list) else [rows]:
-        if not isinstance(row, dict) or not isinstance(rows, list):
-            raise DataError(
-                f"data set {name}: its function must return a list of rows {{'problem': …}}, not"
-                f" {short_repr(row)}"
-            )
+    strange = [rows]
+    if isinstance(rows, list):
+        strange = [row for row in rows if not isinstance(row, dict)]
+    if strange:
+        raise DataError(
+            f"data set {name}: its function must return a list of rows {{'problem': …}}, not"
+            f" {short_repr(strange[0])}"
+        )
     if any("answer" in row and "solution" not in row for row in rows):
         return [_answered(row) for row in rows]
     return rows

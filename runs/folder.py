@@ -127,8 +127,11 @@ class Run:
         values = configs.defaults("grpo") | self.section("grpo")
         # Once a recipe said what each process trains on: see training/run_folder.py.
         processes = self.versions.get("processes", 1)
-        needed = [processes, *map(values.get, (*configs.SPLIT[:2], "num_iterations"))]
-        needed += filter(None, map(values.get, ("steps_per_generation", "generation_batch_size")))
+        keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
+        needed = [processes, *map(values.get, keys)]
+        for key in ("steps_per_generation", "generation_batch_size"):
+            if values[key]:
+                needed.append(values[key])
         if not all(has_type(value, int) and value > 0 for value in needed):
             return None
         values["per_device_train_batch_size"] *= processes

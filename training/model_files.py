@@ -243,9 +243,10 @@ def _special_tokens(settings: dict, file: Path) -> dict:
     """The tokens with which answers begin and end. The recipe alone says how they are sampled."""
     tokens = {}
     for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
-        value = tokens[key] = settings.get(key)
+        value = settings.get(key)
+        tokens[key] = value
         ids = value if isinstance(value, list) else [value]
-        if value is not None and set(map(type, ids)) - {int}:
+        if value is not None and any(type(token) is not int for token in ids):
             raise _refused(file, f"{key} {value!r:.60} is not a token id")
     return tokens
 

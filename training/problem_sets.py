@@ -121,9 +121,9 @@ def load_data(recipe: Recipe) -> tuple[list[dict], list[dict], dict[str, str]]:
             " (make decontaminate)"
         )
     data = data_of(rows, held_out)
-    dropped = {fingerprint(rows[overlap.row]) for overlap in overlapping}
-    data["overlapping"] = " ".join(sorted(dropped))
-    rows = [row for row in rows if fingerprint(row) not in dropped]
+    dropped = {overlap.row for overlap in overlapping}
+    data["overlapping"] = " ".join(sorted(fingerprint(rows[i]) for i in dropped))
+    rows = [row for i, row in enumerate(rows) if i not in dropped]
     faults = unfit(rows, recipe)
     if faults:
         raise RecipeError(faults)

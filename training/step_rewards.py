@@ -148,11 +148,12 @@ def normalise(rewards: StepScores, group_size: int, scale: str) -> list[list[flo
         group = rewards[first : first + group_size]
         scored = _scored(group)
         mean = _mean(scored) or 0.0
-        divisor = _deviation(scored) + EPSILON
-        if scale == "batch":
-            divisor = batch_deviation + EPSILON
-        elif scale == "none":
+        if scale == "none":
             divisor = 1.0
+        elif scale == "batch":
+            divisor = batch_deviation + EPSILON
+        else:
+            divisor = _deviation(scored) + EPSILON
         for row in group:
             values = []
             for reward in row:

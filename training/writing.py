@@ -106,8 +106,8 @@ def link_inside(path: Path) -> Fault | None:
 run_folders: list[Path] = []
 # The system's words for a path that it refuses. Libraries in Rust and C++ say them in errors of
 # their own, and so does Path.resolve before Python 3.13.
-REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-REFUSED = ("Symlink loop from ", *map(os.strerror, REFUSED))
+NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+REFUSED = ("Symlink loop from ", *map(os.strerror, NUMBERS))
 
 
 def unwritten(error: Exception) -> RunStopped | None:
