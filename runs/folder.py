@@ -125,16 +125,13 @@ class Run:
         determine that. If an epoch ends inside an update, trl makes a shorter update, and the
         number is a batch too low for every such epoch."""
         values = configs.defaults("grpo") | self.section("grpo")
-        # Once a recipe said what each process trains on: see training/run_folder.py.
-        processes = self.versions.get("processes", 1)
         keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
-        needed = [processes, *map(values.get, keys)]
+        needed = list(map(values.get, keys))
         for key in ("steps_per_generation", "generation_batch_size"):
             if values[key]:
                 needed.append(values[key])
         if not all(has_type(value, int) and value > 0 for value in needed):
             return None
-        values["per_device_train_batch_size"] *= processes
         batch = configs.generation(values, 1)
         backward_passes = step * values["gradient_accumulation_steps"]
         return batch.completions * math.ceil(backward_passes / batch.cycle)
@@ -277,22 +274,16 @@ def name_of(run: Path) -> str:
 def weights_hash(folder: Path) -> list[str] | None:
     """The hashes of a folder's weights, which take a second or so per GB; None for a Hub id."""
     hashes = []
-    for file, size, written in _weight_files(folder):
-        hashes.append(_unchanged_hash(file, size, written))
+    for file in sorted(folder.glob("*.safetensors")):
+        if file.is_file():
+            state = file.stat()
+            hashes.append(_unchanged_hash(file, state.st_size, state.st_mtime_ns))
     return hashes or None
 
 
 def has_weights(folder: Path, terms: dict) -> bool:
-    """Whether answers with these settings were made with the weights in a folder. Older evaluations
-    wrote the files' sizes and times."""
-    by_time = [[file.name, size, written] for file, size, written in _weight_files(folder)]
-    return terms.get("weights") in (weights_hash(folder), hash_of(by_time))
-
-
-def _weight_files(folder: Path) -> list[tuple[Path, int, int]]:
-    """The files with a folder's weights, with their sizes and times."""
-    files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
-    return [(file, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    """Whether answers with these settings were made with the weights in a folder."""
+    return terms.get("weights") == weights_hash(folder)
 
 
 @cache

@@ -407,9 +407,10 @@ def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
 
 def processes_at_start(folder: Path) -> int | None:
     """The number of processes that a folder's run began with; None where it does not say."""
-    versions = read_object(folder / "versions.json") or {}
-    count = versions.get("shared_by", versions.get("processes"))
-    return count if type(count) is int else None
+    count = (read_object(folder / "versions.json") or {}).get("shared_by")
+    if type(count) is int:
+        return count
+    return None
 
 
 def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
@@ -436,28 +437,22 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
 
 def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[dict, dict]:
     """Make two flat recipes comparable, this one and the folder's: where a batch of the same size
-    is split otherwise, that size replaces the keys that split it.
-
-    In a run of an earlier version, which noted its `processes`, a recipe said what each trains on,
-    so that the batch was as many times as large."""
-    count = (read_object(folder / "versions.json") or {}).get("processes", 1)
-    count = count if type(count) is int else 1
+    is split otherwise, that size replaces the keys that split it."""
     split_keys = [f"{stage}.{key}" for key in SPLIT]
     # A finished run is judged as it was trained.
     if finished(folder) and all(wanted.get(key) == trained.get(key) for key in split_keys):
         return wanted, trained
-    totals = _with_totals(stage, wanted, 1)
-    totals_trained = _with_totals(stage, trained, count)
+    totals = _with_totals(stage, wanted)
+    totals_trained = _with_totals(stage, trained)
     products = totals.keys() - wanted.keys()
-    is_equal = all(totals[key] == totals_trained.get(key) for key in products)
-    if count == 1 and not is_equal:
+    if any(totals[key] != totals_trained.get(key) for key in products):
         return wanted, trained
     return totals, totals_trained
 
 
-def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
-    """Replace the keys that split a batch, for each of `count` processes, by the rows of a step and
-    of a generation. The new keys say which product they are."""
+def _with_totals(stage: str, recipe: dict) -> dict[str, object]:
+    """Replace the keys that split a batch by the rows of a step and of a generation. The new keys
+    say which product they are."""
     defaults = configs.defaults(stage)
     merged = dict(recipe)
     numbers = {}
@@ -469,8 +464,8 @@ def _with_totals(stage: str, recipe: dict, count: int) -> dict[str, object]:
     if any(type(number) is not int for number in (size, accumulation, generation)):
         merged[f"{stage}.{BATCH_SIZE}"] = size  # no run writes such a value
         return merged
-    merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION}"] = size * accumulation * count
-    merged[f"{stage}.{BATCH_SIZE} × {GENERATION}"] = size * generation * count
+    merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION}"] = size * accumulation
+    merged[f"{stage}.{BATCH_SIZE} × {GENERATION}"] = size * generation
     return merged
 
 

@@ -499,15 +499,3 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
     for processes, batch in [(2, 64), (4, 64)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None
     assert conflict(on(4, f"{size}=32", f"{steps}=1"), stage)
-
-
-def test_a_run_of_an_earlier_version_trained_on_more_with_more_processes(tmp_path):
-    """A recipe then said what each of them trains on."""
-    size = "grpo.per_device_train_batch_size"
-    folder = find_run(read(tmp_path, f"{size}=32"), "grpo")
-    folder.begin(ROWS)
-    (folder.path / "checkpoint-1").mkdir()
-    (folder.path / "versions.json").write_text('{"processes": 2}')
-    told = conflict(read(tmp_path, f"{size}=32"), "grpo").message
-    assert f"  {size} × gradient_accumulation_steps: 64 there, 32 here" in told
-    assert conflict(read(tmp_path, f"{size}=64"), "grpo") is None
