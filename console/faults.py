@@ -122,7 +122,9 @@ def raised_by(error: BaseException) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     if any(frame.filename == "<template>" for frame in frames):  # jinja2 calls it so
         return TEMPLATE
-    path = frames[-1].filename.partition("/site-packages/")[2] if frames else ""
+    if not frames:
+        return None
+    path = frames[-1].filename.partition("/site-packages/")[2]
     return path.split("/")[0] or None
 
 

@@ -118,8 +118,10 @@ def files_run(module: str) -> list[Path]:
     while names:
         name = names.pop()
         is_ours = (ROOT / name.partition(".")[0] / "__init__.py").is_file()
+        if is_ours and name != module:
+            continue
         try:
-            new = {} if is_ours and name != module else _files(name)
+            new = _files(name)
         except (ImportError, ValueError):  # of a library
             continue
         for part, file in new.items():
@@ -165,8 +167,9 @@ def _imported(module: str, file: Path, nodes: list[ast.AST]) -> list[str]:
 
 def trusted_lines() -> list[str]:
     """The lines of `.trusted`, none where there is no such file."""
-    text = TRUSTED.read_text("utf-8", "surrogateescape") if TRUSTED.is_file() else ""
-    return list(filter(None, text.split("\n")))
+    if not TRUSTED.is_file():
+        return []
+    return list(filter(None, TRUSTED.read_text("utf-8", "surrogateescape").split("\n")))
 
 
 def is_trusted(file: Path) -> bool:
@@ -235,9 +238,10 @@ def raised(error: BaseException, function: Callable | None = None) -> str:
     user_frames = [frame for frame in frames if not frame.filename.startswith(skipped)]
     frame = (user_frames or frames)[-1]
     place = f"{frame.filename}:{frame.lineno}"
-    code = getattr(inspect.unwrap(function), "__code__", None) if function else None
-    if code and not user_frames:
-        place = f"{code.co_filename}:{code.co_firstlineno}"
+    if function and not user_frames:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        if code:
+            place = f"{code.co_filename}:{code.co_firstlineno}"
     return f"{place}: {type(error).__name__}: {text}"
 
 

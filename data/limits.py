@@ -118,8 +118,9 @@ def _work(sender, seconds: int, work: Callable, arguments: tuple):
     with contextlib.suppress(OSError):  # some containers hold it fixed
         Path("/proc/self/oom_score_adj").write_text("1000")
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]  # of the user's shell or batch system
-    soft = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+    if hard != resource.RLIM_INFINITY:
+        seconds = min(seconds, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
     try:
         sender.send((True, work(*arguments)))
     except MemoryError:  # of a limit of the user's shell or batch system

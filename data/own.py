@@ -88,7 +88,7 @@ def _problem_files(folder: Path) -> list[Path]:
     """The files in a folder whose type we read, without `dataset_info.json` and its like, which
     the Hub and the library datasets write."""
     files = []
-    for file in folder.iterdir() if folder.is_dir() else ():
+    for file in folder.glob("*"):
         if file.suffix in READERS and file.is_file() and not file.name.startswith("dataset_"):
             files.append(file)
     return files
@@ -140,12 +140,14 @@ def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str,
     from rewards.verifier import gold_answer, worked_solution
 
     gold = value = _only(raw)
-    announced = ANSWER_IS.search(value) if isinstance(value, str) else None  # as in MetaMathQA
-    if announced:
-        gold = announced[1]
-        reasoning = reasoning or value[: announced.start()].strip()
-    if isinstance(value, str) and ("####" in value or "boxed" in value):
-        gold, reasoning = gold_answer(value), reasoning or worked_solution(value)
+    if isinstance(value, str):
+        announced = ANSWER_IS.search(value)  # as in MetaMathQA
+        if announced:
+            gold = announced[1]
+            reasoning = reasoning or value[: announced.start()].strip()
+        if "####" in value or "boxed" in value:
+            gold = gold_answer(value)
+            reasoning = reasoning or worked_solution(value)
     if isinstance(reasoning, str):
         reasoning = TAGS.sub("", reasoning).strip()
     row = row | {"solution": gold, "reasoning": reasoning}
@@ -164,7 +166,9 @@ def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | No
     rows, names = _with_nested_columns(rows, columns or {})
     column_of = {}
     for part, column in (columns or {}).items():
-        column_of["answer" if part == "solution" else part] = column
+        if part == "solution":
+            part = "answer"
+        column_of[part] = column
     listed = ", ".join(map(str, names[:20]))
     if len(names) > 20:
         listed += ", …"

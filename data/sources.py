@@ -292,7 +292,9 @@ def _olympiad_row(row: dict) -> dict:
 def _asdiv_row(row: dict) -> dict:
     # "9 (apples)": the unit helps a reader, but the question does not ask for it. As in the paper,
     # problems with several answers are left out.
-    gold = None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"])
+    gold = re.sub(r"\s*\(.*\)$", "", row["answer"])
+    if ";" in row["answer"]:
+        gold = None
     return _row(f"{row['body']} {row['question']}", gold, subject=row.get("solution_type"))
 
 

@@ -73,7 +73,9 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     if finished(folder) and folder.name in STAGES:
         require_weights(folder, make_command(folder.name, recipe))
     outputs = Path(recipe.output_dir).resolve()
-    label = str(folder.relative_to(outputs)) if folder.is_relative_to(outputs) else path
+    label = path
+    if folder.is_relative_to(outputs):
+        label = str(folder.relative_to(outputs))
     label = re.sub(r"[^\w.-]+", "--", label).strip("-.")
     if is_adapter(path):
         return Contestant(label, recipe, Path(path))
@@ -89,14 +91,20 @@ def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list
 
     recipe = contestant.recipe
     sampling = contestant.sampling_or_default()
+    trained = None
+    if contestant.trained:
+        trained = str(contestant.trained)
+    example = None
+    if contestant.example:
+        example = contestant.example["problem"]
     all_settings = {
         "model": base_model(recipe),
         "revision": recipe.model.revision,
-        "trained": contestant.trained and str(contestant.trained),
+        "trained": trained,
         "weights": weights_hash(contestant.trained or Path(base_model(recipe))),
         "dtype": dtype(recipe),
         "quantization": recipe.quantization,
-        "example": contestant.example and contestant.example["problem"],
+        "example": example,
         "problems": hash_of(list(map(judged_by, rows))),
         "prompt": hash_of(first_prompt),
         "strict": recipe.strict,
@@ -238,10 +246,13 @@ class Answers:
         """The completions of a batch, empty for the prompts that are too long."""
         from evaluation.engines import Completion
 
-        fitting = [ids for ids in prompts if len(ids) <= self.room]
-        completions = iter(policy(fitting, seed, self.sampling) if fitting else [])
-        empty = Completion("", 0, truncated=True)
-        return [next(completions) if len(ids) <= self.room else empty for ids in prompts]
+        completions = [Completion("", 0, truncated=True)] * len(prompts)
+        places = [place for place, ids in enumerate(prompts) if len(ids) <= self.room]
+        if places:
+            sampled = policy([prompts[place] for place in places], seed, self.sampling)
+            for place, completion in zip(places, sampled, strict=True):
+                completions[place] = completion
+        return completions
 
     def _rewrite(self):
         """Write the file anew with the answers that stay. It is written beside it first: a kill in
@@ -283,8 +294,9 @@ def _kinds(row: dict) -> dict[str, str | None]:
     """The level and the subject of a problem as text, by which a report groups."""
     kinds = {}
     for key in ("level", "subject"):
-        value = row.get(key)
-        kinds[key] = None if value is None else str(value)
+        kinds[key] = row.get(key)
+        if kinds[key] is not None:
+            kinds[key] = str(kinds[key])
     return kinds
 
 

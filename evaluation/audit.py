@@ -319,8 +319,9 @@ def _best_paid(pays: list[Pay], kind: str) -> np.ndarray:
 def _compare(pay: Pay, limits: np.ndarray) -> Pay:
     """The pay with the problems counted on which it exceeds its limit."""
     excess = pay.earned - limits
-    # A mistake must not only earn no more than the right answer, but less.
-    allowed = -_ABOVE if pay.kind == "wrong" else _ABOVE
+    allowed = _ABOVE
+    if pay.kind == "wrong":  # a mistake must not only earn no more than the right answer, but less
+        allowed = -_ABOVE
     beats = np.count_nonzero(excess > allowed)
     return pay._replace(beats=beats, more=bool((excess > _ABOVE).any()))
 
@@ -392,8 +393,10 @@ def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:
 
 def abbreviated(names: list[str]) -> str:
     """The first three names, and how many more there are."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return "; ".join(names[:3]) + more
+    text = "; ".join(names[:3])
+    if len(names) > 3:
+        text += f" and {len(names) - 3} more"
+    return text
 
 
 def _paid(

@@ -51,8 +51,9 @@ def read_arms(places: Sequence[str]) -> list[Arm]:
     folders: dict[tuple[Path, str], dict[Path, Path]] = {}
     for place in map(Path, places):
         for run in _runs_in(place):
-            is_seed = re.fullmatch(SEED, run.parent.name)
-            key = (run.parent.parent, run.name) if is_seed else (run, "")
+            key = (run, "")
+            if re.fullmatch(SEED, run.parent.name):
+                key = (run.parent.parent, run.name)
             folders.setdefault(key, {}).setdefault(run.resolve(), run)
     if len(folders) < 2:
         raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
@@ -107,9 +108,13 @@ def completions(run: Run) -> int | None:
     stage = STAGES.get(run.folder.name)
     if stage and stage.learns_from:
         source = run.folder.with_name(stage.learns_from)
-        return completions(read_run(source)) if _is_run(source) else None
+        if not _is_run(source):
+            return None
+        return completions(read_run(source))
     steps = run.summary.get("steps")
-    return None if steps is None else run.completions_until(steps)
+    if steps is None:
+        return None
+    return run.completions_until(steps)
 
 
 def held_out(run: Run) -> HeldOut | str:
@@ -221,7 +226,9 @@ def _cells(arm: Arm) -> list[str]:
 def _mean(arm: Arm, measure: Callable[[Run], float | None], form: Callable[[float], str]) -> str:
     """The mean of a measure over the runs of an arm; empty where a run has none."""
     values = list(map(measure, arm.runs))
-    return "" if None in values else form(sum(values) / len(values))
+    if None in values:
+        return ""
+    return form(sum(values) / len(values))
 
 
 def _without_signal(run: Run) -> float | None:

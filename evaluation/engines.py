@@ -82,7 +82,9 @@ def max_new_tokens(recipe: Recipe) -> int:
 
 def dtype(recipe: Recipe) -> str:
     """What the recipe's engine computes in."""
-    return configs.vllm_dtype(recipe) if recipe.evaluate.engine == "vllm" else recipe.model.dtype
+    if recipe.evaluate.engine == "vllm":
+        return configs.vllm_dtype(recipe)
+    return recipe.model.dtype
 
 
 def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Engine:
@@ -259,7 +261,9 @@ def _completion(
     tokenizer, tokens: list[int], truncated: bool, turns: list[dict] | None = None
 ) -> Completion:
     """`tokens`: with the last, which ends it unless it is truncated."""
-    length = len(tokens) if truncated else len(tokens) - 1
+    length = len(tokens)
+    if not truncated:
+        length -= 1
     text = tokenizer.decode(tokens[:length], skip_special_tokens=True)
     if turns:
         text = last_turn([turn["content"] for turn in turns if turn["role"] == "assistant"])

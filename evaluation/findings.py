@@ -68,7 +68,9 @@ def model_findings(
             fitting = [length for length in lengths if length <= room]
             longest = max(fitting, default=memory.PROMPT_TOKENS)
             yield from _parameter_findings(recipe, config, launched, card)
-            usual = lengths[int(0.99 * len(lengths))] if lengths else memory.PROMPT_TOKENS
+            usual = memory.PROMPT_TOKENS
+            if lengths:
+                usual = lengths[int(0.99 * len(lengths))]
             yield from _memory_findings(recipe, (longest, usual), launched, card)
         except RecipeError as error:
             # The model cannot be made of its config, or not with this adapter.
@@ -273,7 +275,9 @@ def _memory_findings(
     with counted(launched):
         parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
-    room = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"
+    room = f" of this machine's {ram:.0f}"
+    if card:
+        room = f" on each GPU of {card:.0f}"
     say(f"memory: {total:.1f} GiB{room} ({make_command('memory', recipe)} has the parts)")
     if not card and total > ram:
         message = (

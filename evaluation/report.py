@@ -162,7 +162,9 @@ def gain_lines(folder: Path, labels: list[str]) -> list[str]:
         f"{before} → {after}: {verdict(models[before].shares(), models[after].shares())}",
     ]
     advice = _advice(before, after, models)
-    return [*lines, advice] if advice else lines
+    if advice:
+        lines.append(advice)
+    return lines
 
 
 def _sample_measures(problems: dict[int, Samples], samples: int) -> dict[str, list[float]]:

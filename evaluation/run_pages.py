@@ -122,7 +122,9 @@ def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
     revisions = run.versions.get("revisions")
     if isinstance(revisions, dict) and name in revisions and re.fullmatch(own.HUB_ID, name):
         return name, None
-    return None if local else HUB.get(name)
+    if local:
+        return None
+    return HUB.get(name)
 
 
 def facts(run: Run) -> list[str]:
@@ -180,7 +182,9 @@ def seconds(run: Run) -> float | None:
     """The seconds its training took. The sum of its parts also counts the time before a resumption,
     and is taken where the run has these parts."""
     parts = _times(run, "seconds")
-    return sum(parts.values()) if parts else run.summary.get("seconds")
+    if parts:
+        return sum(parts.values())
+    return run.summary.get("seconds")
 
 
 def _times(run: Run, key: str) -> dict[str, float]:

@@ -117,7 +117,9 @@ def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[
 def mcnemar(won: int, lost: int) -> float:
     """Exact two-sided p of a split at least as uneven, if wins and losses were equally likely
     (McNemar 1947)."""
-    return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
+    if won + lost == 0:
+        return 1.0
+    return float(binomtest(won, won + lost).pvalue)
 
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> str:

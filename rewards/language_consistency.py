@@ -140,12 +140,17 @@ _SENTENCE = re.compile(r"[.!?\uff01\uff1f。।؟\n]+")
 # touches a digit, or is called, is a name in a formula.
 _LATIN = rf"(?<![0-9_^{SCRIPTS['latin']}])[{SCRIPTS['latin']}]{{2,}}+(?![0-9_(^])"
 _LATIN_WORD = re.compile(_LATIN)
-_WORD = re.compile(
-    "|".join(
-        f"(?P<{script}>{_LATIN if script == 'latin' else f'[{letters}]' + ('++' if script in UNSPACED else '{2,}+')})"
-        for script, letters in SCRIPTS.items()
-    )
-)
+
+
+def _word_pattern(script: str) -> str:
+    if script == "latin":
+        return _LATIN
+    if script in UNSPACED:
+        return f"[{SCRIPTS[script]}]++"
+    return f"[{SCRIPTS[script]}]{{2,}}+"
+
+
+_WORD = re.compile("|".join(f"(?P<{script}>{_word_pattern(script)})" for script in SCRIPTS))
 
 Word = tuple[str, str]  # script, letters
 _FEWEST = 5  # Words; with fewer a name or a unit would decide.
@@ -188,7 +193,9 @@ def _other_letters(span: re.Match) -> str:
 
 def weight(word: Word) -> float:
     script, letters = word
-    return len(letters) / UNSPACED[script] if script in UNSPACED else 1.0
+    if script not in UNSPACED:
+        return 1.0
+    return len(letters) / UNSPACED[script]
 
 
 def without_names(words: list[Word]) -> list[Word]:
@@ -368,12 +375,15 @@ def language_consistency(
     rewards = []
     for completion, prompt, code in zip(completions, prompts, targets, strict=True):
         language_of_prompt = language_of(question(prompt)) or language_of(instructions(prompt))
-        target = code.lower().replace("_", "-").split("-")[0] if code else language_of_prompt
+        target = language_of_prompt
+        if code:
+            target = code.lower().replace("_", "-").split("-")[0]
         if not target:
             rewards.append(None)
             continue
-        is_prompt_language = target == language_of_prompt
-        quoted = _foreign_words(question(prompt), target) if is_prompt_language else frozenset()
+        quoted = frozenset()
+        if target == language_of_prompt:
+            quoted = _foreign_words(question(prompt), target)
         rewards.append(_share(content(completion), target, quoted))
     return rewards
 

@@ -161,8 +161,9 @@ def reduced(value: Any) -> Any:
     if isinstance(value, dict):
         result = {}
         for key, entry in value.items():
-            is_prompt = key in ("system", "chat_template")
-            result[reduced(key)] = entry if is_prompt else reduced(entry)
+            if key not in ("system", "chat_template"):
+                entry = reduced(entry)
+            result[reduced(key)] = entry
         return result
     if isinstance(value, list):
         return [reduced(entry) for entry in value]
@@ -174,7 +175,9 @@ def reduced(value: Any) -> Any:
 def section(recipe: dict, name: str) -> dict:
     """A section of a recipe's contents; empty if the recipe lacks it."""
     value = recipe.get(name)
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def read_run(folder: Path) -> Run:

@@ -383,12 +383,19 @@ def generation(grpo: dict, count: int | None = None) -> Generation:
     accumulation = values["gradient_accumulation_steps"]
     batch = values["per_device_train_batch_size"] * count
     completions = values["generation_batch_size"]
-    steps = values["steps_per_generation"]
-    if not steps:
-        steps = max(1, completions // batch) if completions else accumulation
+    steps = values["steps_per_generation"] or accumulation
+    if completions and not values["steps_per_generation"]:
+        steps = max(1, completions // batch)
     cycle = steps * values["num_iterations"]
     aligned_steps = cycle // math.gcd(cycle, accumulation)
     return Generation(completions or batch * steps, steps, cycle, aligned_steps)
+
+
+def cycle_of(recipe: Recipe, stage: str) -> int:
+    """The number of a stage's steps after which it may be resumed: see `Generation`."""
+    if stages.STAGES[stage].samples:
+        return generation(recipe.grpo).aligned_steps
+    return 1
 
 
 def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
@@ -406,14 +413,19 @@ def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
 
 def tokens_per_second(recipe: Recipe, card: hardware.Card, billions: float, count: int) -> float:
     """An estimate of how fast `count` such cards sample and train a model of so many weights."""
-    slower = 1 if setting(recipe, "grpo", "use_vllm") else hardware.WITHOUT_VLLM
-    return 1000 * card.speed * count / billions / slower
+    speed = 1000 * card.speed * count / billions
+    if setting(recipe, "grpo", "use_vllm"):
+        return speed
+    return speed / hardware.WITHOUT_VLLM
 
 
 def hours_of_run(recipe: Recipe, speed: float) -> float | None:
     """The hours of a run of so many tokens a second, if it is known how long it is."""
-    steps, _, tokens = size_of_run(recipe) or (None, 0, 0)
-    return steps and (tokens / speed + steps * hardware.STEP) / 3600 + hardware.REST
+    size = size_of_run(recipe)
+    if size is None:
+        return None
+    steps, _, tokens = size
+    return (tokens / speed + steps * hardware.STEP) / 3600 + hardware.REST
 
 
 def processes() -> int:

@@ -46,14 +46,17 @@ def check_model(section: dict, recipe: dict) -> Complaints:
         if build is not None:
             message += "; `build: null`, or `name_or_path: null`, takes away a base's"
         yield ("model",), message
-    refusal = name and names.no_such_folder(name)
-    if refusal:
-        yield ("model", "name_or_path"), refusal
+    if name:
+        refusal = names.no_such_folder(name)
+        if refusal:
+            yield ("model", "name_or_path"), refusal
     if isinstance(build, str) and build not in names.BUILDERS:
         yield ("model", "build"), f"no builder {build!r}{nearest(build, names.BUILDERS)}"
     if section.get("dtype") == "float16":
         adapter = recipe.get("adapter")
-        remedy = "leave adapter.modules_to_save out" if adapter else "add an `adapter` section"
+        remedy = "add an `adapter` section"
+        if adapter:
+            remedy = "leave adapter.modules_to_save out"
         if not adapter or adapter.get("modules_to_save"):
             message = "float16 weights cannot be trained, only an adapter beside them"
             yield ("model", "dtype"), f"{message}: {remedy}, or take float32"
@@ -104,7 +107,7 @@ def check_evaluate(section: dict, recipe: dict) -> Complaints:
     settings = {key: section[key] for key in defaults if key in section}
     yield from _check_data_sets(keys, entries, names.BENCHMARK_KEYS, defaults | settings)
     labels: Counter[str] = Counter()
-    for entry in entries if isinstance(entries, list) else []:
+    for entry in names.entries_of(entries):
         if isinstance(entry, str) or (isinstance(entry, dict) and entry):
             labels[names.benchmark_label(entry)] += 1
     for label, times in labels.items():
@@ -140,7 +143,7 @@ def _check_data_sets(
 ) -> Complaints:
     """Check the list of data sets at these keys. `rules`: of the keys that every set in it may
     have; `sampling`: how benchmarks without settings of their own are answered."""
-    for entry in entries if isinstance(entries, list) else []:
+    for entry in names.entries_of(entries):
         for message in _entry_faults(entry, rules, sampling):
             yield (*keys, item(entry)), message
 
@@ -229,9 +232,10 @@ def _check_reward_model(options: dict) -> Complaints:
 
 def _check_reward(name: str, options: dict) -> Complaints:
     for key, rule in names.REWARD_KEYS.items():
-        refusal = key in options and rule.refusal(options[key])
-        if refusal:
-            yield ("rewards", name, key), refusal
+        if key in options:
+            refusal = rule.refusal(options[key])
+            if refusal:
+                yield ("rewards", name, key), refusal
     try:
         function = names.reward_function(name)
     except LookupError:
@@ -282,7 +286,9 @@ def _check_completion_rewards(section: dict, recipe: dict) -> Complaints:
     if "correct_answer" in step_rewards:
         yield ("rewards", "correct_answer", "steps"), "a step is no answer; leave `steps` out"
     if section and section.keys() <= {*step_rewards, names.LEARNED}:
-        reason = "only the steps have one" if step_rewards else "only a model gives one"
+        reason = "only a model gives one"
+        if step_rewards:
+            reason = "only the steps have one"
         yield ("rewards",), f"add one for whole completions, such as correct_answer: {reason}"
     one_turn = [name for name in section if name in step_rewards or name == names.LEARNED]
     if recipe.get("tools") and one_turn:

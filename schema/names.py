@@ -34,7 +34,7 @@ def argument_faults(
         if key not in parameters:
             messages.append(f"unknown argument {key!r}{nearest(key, [*parameters, *option_keys])}")
     try:
-        hints = get_type_hints(function.func if isinstance(function, partial) else function)
+        hints = get_type_hints(unbound(function))
     except Exception:  # a user's file may annotate with anything
         return messages
     for key, value in arguments.items():
@@ -42,6 +42,13 @@ def argument_faults(
         if refusal:
             messages.append(f"{key}: {refusal}")
     return messages
+
+
+def unbound(function: Callable) -> Callable:
+    """The function itself, without the arguments that `partial` has bound to it."""
+    if isinstance(function, partial):
+        return function.func
+    return function
 
 
 def missing_names(function: Callable, available: Iterable[str]) -> list[str]:
@@ -70,6 +77,13 @@ def no_such_folder(name: str) -> str | None:
     if not is_hub_id or ("/" in name and Path(path.parts[0]).exists()):
         return f"there is no folder {name}, and it is no Hub id such as Qwen/Qwen2.5-Math-1.5B"
     return None
+
+
+def entries_of(data_sets: object) -> list:
+    """The entries of a list of data sets; none where it is no list, as in a recipe with faults."""
+    if isinstance(data_sets, list):
+        return data_sets
+    return []
 
 
 def name_and_arguments(entry: str | dict) -> tuple[str, dict]:
@@ -246,10 +260,10 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
         if "steps" in options:
             available.add("steps_before")
         # The arguments of a factory are judged in schema/meaning.py.
-        needed = missing_names(function, available) if is_reward(function) else []
-        for argument in needed:
-            message = f"needs the argument {argument!r}, which no column of the data has"
-            messages.append(f"{message}: {likely_column(argument, columns)}")
+        if is_reward(function):
+            for argument in missing_names(function, available):
+                message = f"needs the argument {argument!r}, which no column of the data has"
+                messages.append(f"{message}: {likely_column(argument, columns)}")
         for message in messages:
             faults.append(Fault(recipe.place("rewards", name), f"rewards.{name}: {message}"))
     return faults

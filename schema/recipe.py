@@ -20,7 +20,7 @@ from console.faults import (
 from console.terminal import make_option
 from data.imports import is_trusted
 from schema import configs, meaning
-from schema.names import LEARNED
+from schema.names import LEARNED, entries_of
 from schema.refused_keys import AT_THE_TOP, GONE, reserved
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
@@ -155,9 +155,10 @@ class Draft:
     def check(self):
         self._check_sections()
         for key, rule in RULES["recipe"].items():
-            refusal = key in self.values and rule.refusal(self.values[key])
-            if refusal:
-                self.fault((key,), f"{key}: {refusal}")
+            if key in self.values:
+                refusal = rule.refusal(self.values[key])
+                if refusal:
+                    self.fault((key,), f"{key}: {refusal}")
         for section in self.values:
             if section in KEYS and section not in RULES["recipe"]:
                 self._check_section(section)
@@ -253,8 +254,10 @@ class Draft:
                 yield (*keys, "model"), options.get("model")
         for keys in (("data", "train"), ("evaluate", "benchmarks")):
             entries = sound.get(keys[0], {}).get(keys[1])
-            for entry in entries if isinstance(entries, list) else ():
-                yield keys, next(iter(entry), None) if isinstance(entry, dict) else entry
+            for entry in entries_of(entries):
+                if isinstance(entry, dict):
+                    entry = next(iter(entry), None)
+                yield keys, entry
 
     def _key_refusal(self, section: str, key: str, value: Any) -> str | None:
         declared = _fields(section)
@@ -269,7 +272,9 @@ class Draft:
             hint = nearest(key, allowed) or _section_hint(key, self.values)
             return f"unknown key {name}{hint}"
         refusal = configs.refusal(section, key, value, *declared[key])
-        return refusal and f"{name}: {refusal}"
+        if refusal:
+            return f"{name}: {refusal}"
+        return None
 
     def _sound(self) -> dict[str, Any]:
         """The values without those that are faulty by themselves, to check whether the remaining
@@ -302,8 +307,9 @@ class Draft:
         name = self.path.stem
         # make would drop a space at the beginning of a name.
         if self.path.parent != Path("recipes") or name[0].isspace():
-            needs_folder = path == self.path.name or path[0].isspace()
-            options["RECIPE"] = f"./{path}" if needs_folder else path
+            if path == self.path.name or path[0].isspace():
+                path = f"./{path}"
+            options["RECIPE"] = path
         elif name != "tiny-arithmetic":
             options["RECIPE"] = name
         if self.overrides:
@@ -349,7 +355,9 @@ def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
     faults = []
     for section in sections:
         values = getattr(recipe, section)
-        complaint = values is not None and configs.complaint(recipe, section)
+        if values is None:
+            continue
+        complaint = configs.complaint(recipe, section)
         if complaint:
             words = complaint.split()
             keys = [key for key in values if key in complaint or str(values[key]) in words]

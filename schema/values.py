@@ -109,8 +109,8 @@ class ListOf:
     once: bool = False
 
     def refusal(self, value: Any) -> str | None:
-        if not isinstance(value, list) and self.single:
-            value = [value]
+        if self.single:
+            value = as_list(value)
         if not isinstance(value, list) or not value:
             refusal = f"expected a list that is not empty, got {value!r:.80}"
             if not isinstance(value, list) and not self.kind.refusal(value):
@@ -210,7 +210,7 @@ class Condition:
             if not refusal and value.get("min", -math.inf) > value.get("max", math.inf):
                 return "`min` is above `max`"
             return refusal
-        values = value if isinstance(value, list) else [value]
+        values = as_list(value)
         if values and all(map(_is_plain, values)):
             return None
         return "expected a value, a list of values, {min: …, max: …}, or {not: …}"
@@ -278,6 +278,13 @@ def has_type(value: Any, hint: Any) -> bool:
     return kind not in WORDS or isinstance(value, kind)
 
 
+def as_list(value: Any) -> list:
+    """The value, or a list that holds it alone where it is none."""
+    if isinstance(value, list):
+        return value
+    return [value]
+
+
 def _is_plain(value: Any) -> bool:
     """Whether a value is a text, a finite number, true or false."""
     if isinstance(value, float):
@@ -287,8 +294,7 @@ def _is_plain(value: Any) -> bool:
 
 ANY_NUMBER = number(-1e18, 1e18)
 PLAIN = Rule(
-    "a text, a number, true or false",
-    lambda value: _is_plain(value) and len(str(value)) <= 200,
+    "a text, a number, true or false", lambda value: _is_plain(value) and len(str(value)) <= 200
 )
 WHERE = MappingOf("a mapping such as {level: [4, 5]}", Condition())
 
@@ -317,8 +323,7 @@ ARGUMENT = pattern(
 
 def remote_trackers(report_to: Any) -> list[str]:
     """The trackers of a recipe that send a run to another machine."""
-    trackers = report_to if isinstance(report_to, list) else [report_to]
-    return [tracker for tracker in trackers if tracker in REMOTE_TRACKERS]
+    return [tracker for tracker in as_list(report_to) if tracker in REMOTE_TRACKERS]
 
 
 SHARE = number(0, 1)
@@ -346,9 +351,8 @@ SCHEDULE_ARGUMENTS = (
     "min_lr min_lr_rate warmup_lr_rate min_lr_ratio lr_end power num_cycles timescale"
     " num_decay_steps num_stable_steps"
 )
-# flash_attention_2 and _3 are refused unless their package is installed: transformers would
-# download a kernel instead. flex_attention is compiled at its first use, and a recipe starts no
-# compiler.
+# flash_attention_2 and _3 need their package: transformers would download a kernel instead.
+# flex_attention is compiled at its first use, and a recipe starts no compiler.
 ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
 TRANSFORMERS_SAMPLING = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 VLLM_SAMPLING = {
@@ -359,8 +363,7 @@ VLLM_SAMPLING = {
 
 LARGEST_GROUP = 65536
 FOLDER = r"[^\x00-\x1f\x7f-\x9f]{1,500}"
-# See `schema.sections.OwnSolutions`. Their product is at most the 10,000,000 completions that a
-# probe may have.
+# See `schema.sections.OwnSolutions`. Their product is at most a probe's 10,000,000 completions.
 OWN_SOLUTIONS = {
     "problems": count(1, 100_000),
     "samples": count(1, 100),

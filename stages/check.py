@@ -53,9 +53,10 @@ def main(
     library_faults = _library_faults(recipe, rows, launched, card)
     with counted(launched):
         _say_size(recipe)
-    hours = tokens_per_second and hours_of_run(recipe, tokens_per_second)
-    if hours:
-        say(f"at {tokens_per_second:g} tokens a second: at most {hours:.1f} h")
+    if tokens_per_second:
+        hours = hours_of_run(recipe, tokens_per_second)
+        if hours:
+            say(f"at {tokens_per_second:g} tokens a second: at most {hours:.1f} h")
     say()
     _report([*machine_faults, *library_faults, *warnings_of(recipe)], faults)
     _conclude(faults)
@@ -93,9 +94,11 @@ def _environment_faults(
         with counted(launched):
             faults += conflicts(recipe, stages[:-1])
     faults += incomplete(recipe, stages, launched)
-    count_message = not card and hardware.wrong_count(launched)
-    if count_message:
-        faults.append(Fault("", f"{count_message} (CARD=A100 checks for GPUs that are elsewhere)"))
+    if not card:
+        count_message = hardware.wrong_count(launched)
+        if count_message:
+            advice = "CARD=A100 checks for GPUs that are elsewhere"
+            faults.append(Fault("", f"{count_message} ({advice})"))
     return faults
 
 
@@ -119,7 +122,9 @@ def _library_faults(
 ) -> list[Fault]:
     """What the libraries refuse, or else what the model, its tokenizer and the data reveal."""
     # Each process of a launcher builds its own configs of the trainers.
-    configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
+    configs = ("adapter", "quantization")
+    if launched["num_processes"] == 1:
+        configs = tuple(SECTIONS)
     refused = refused_values(recipe, configs)
     if refused:
         return refused

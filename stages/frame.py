@@ -117,7 +117,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     require_values(recipe, name)
     args = configs.training_config(recipe, name)  # which starts the process group
     require_same(lambda: run_facts(folder))
-    interrupts = Interrupts(configs.generation(recipe.grpo).aligned_steps if stage.samples else 1)
+    interrupts = Interrupts(configs.cycle_of(recipe, name))
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out, data = load_data(recipe)
@@ -150,9 +150,10 @@ def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | No
     warm_start = None
     if stage.warm_start:
         warm_start = warm_start_of(recipe)
-    fault = stage.samples and not_probed(recipe)
-    if fault:
-        raise RecipeError([fault])
+    if stage.samples:
+        fault = not_probed(recipe)
+        if fault:
+            raise RecipeError([fault])
     if stage.learns_from is None:
         return warm_start, None
     run = find_run(recipe, stage.learns_from)

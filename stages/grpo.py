@@ -64,14 +64,16 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     adapter_error = None
     if recipe.adapter is not None and not sharded(trainer):
         adapter_error = check_adapter(trainer, recipe, tokenizer, rows, start.folder.path)
-    checkpoint = start.folder.checkpoint
+    resumed_from = None
+    if start.folder.checkpoint:
+        resumed_from = Path(start.folder.checkpoint).name
     summary = {
         "time": time_used,
         "best_checkpoint": best,
         "best_accuracy": accuracy,
         "adapter_error": adapter_error,
         "stopped": trainer.keep_best.stopped,
-        "resumed_from": checkpoint and Path(checkpoint).name,
+        "resumed_from": resumed_from,
     }
     yield Trained(summary, lines)
 

@@ -68,15 +68,17 @@ def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | s
     """The faults for which the stages that are about to run would end."""
     training_stages = [stage for stage in stages if stage in STAGES]
     faults = missing(recipe, tuple(stages), launched)
-    count_message = training_stages and wrong_count(launched)
-    if count_message:
-        faults.append(count_message)
+    if training_stages:
+        count_message = wrong_count(launched)
+        if count_message:
+            faults.append(count_message)
     with counted(launched):
         faults += conflicts(recipe, training_stages)
     # `make probe-memory` names only one of the two, and trains nothing.
-    probe_fault = {"sft", "grpo"} <= set(stages) and not_probed(recipe)
-    if probe_fault:
-        faults.append(probe_fault)
+    if {"sft", "grpo"} <= set(stages):
+        probe_fault = not_probed(recipe)
+        if probe_fault:
+            faults.append(probe_fault)
     return faults + list(refused_here(recipe, bool(training_stages)))
 
 

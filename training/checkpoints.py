@@ -71,7 +71,7 @@ def altered_weights(run: Path) -> str | None:
 def weights_of(run: Path) -> list[Path]:
     """The files of a run's trained model or adapter that decide what it answers."""
     names = ("config.json", "adapter_config.json", "tokenizer.json", "chat_template.jinja")
-    files = run.iterdir() if run.is_dir() else ()
+    files = run.glob("*")
     return sorted(file for file in files if file.suffix == ".safetensors" or file.name in names)
 
 
@@ -291,7 +291,9 @@ def step_of(checkpoint: Path) -> int:
 def resume_advice(folder: Path) -> str:
     """The sentence that says what a run that stops now can be resumed from."""
     last = newest_good(folder)
-    return f"The same command resumes from {last}" if last else "Nothing has been saved yet"
+    if last is None:
+        return "Nothing has been saved yet"
+    return f"The same command resumes from {last}"
 
 
 def size_and_hash(file: Path) -> list:

@@ -61,7 +61,7 @@ def why_not_longer(recipe: Recipe, stage: str) -> str | None:
             reason = "warmup_steps is a share of"
         return f"{reason} all max_steps, so its steps were others: it cannot be trained on."
     path = recipe.stage_dir(stage)
-    cycle = configs.generation(recipe.grpo).aligned_steps if STAGES[stage].samples else 1
+    cycle = configs.cycle_of(recipe, stage)
     last = next(map(step_of, checkpoints_of(path)), steps)
     if last >= steps:
         return f"It was trained that far: only more steps than in {path} can follow."
@@ -96,12 +96,16 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
     """
     samples = STAGES[stage].samples
     columns = []
+    rewards = {}
+    if samples:
+        rows = map(for_rewards, rows)
+        rewards = recipe["rewards"]
     for row in rows:  # the order of a file's columns changes nothing
-        columns.append(sorted((for_rewards(row) if samples else row).items()))
+        columns.append(sorted(row.items()))
     text = json.dumps(columns, skipkeys=True, default=lambda value: type(value).__name__)
     hashes = {"columns of data.train": hashlib.sha256(text.encode()).hexdigest()}
     models = {"model.name_or_path": recipe["model"]["name_or_path"]}
-    for name, options in recipe["rewards"].items() if samples else ():
+    for name, options in rewards.items():
         if name == LEARNED:
             models["rewards.learned.model"] = options["model"]
         else:

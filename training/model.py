@@ -36,9 +36,11 @@ from machine import hardware
 from schema import configs
 from schema.advice import fault_at
 from schema.recipe import Recipe
+from schema.values import as_list
 from training import model_files
 from training.checkpoints import is_adapter
 from training.opening import AUTO, CAUSAL_LM, Chat, arguments_set, template_of
+from training.sampling import without_adapter
 from training.tiny_models import built_model
 
 # Where a model comes with its own code, transformers asks at the terminal whether to run it. It
@@ -149,8 +151,10 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     template = recipe.model.chat_template
     arguments = recipe.model.chat_template_kwargs or {}
     place = f"model {name}"
-    if template or arguments:
-        place = recipe.place("model", "chat_template_kwargs" if arguments else "chat_template")
+    if template:
+        place = recipe.place("model", "chat_template")
+    if arguments:
+        place = recipe.place("model", "chat_template_kwargs")
     chat = Chat(place, recipe.prompt.system, template, arguments)
     try:
         with looked_at(name, recipe.model.revision, weights=False, chat=chat) as folder:
@@ -197,7 +201,7 @@ def name_base(model: PreTrainedModel | PeftModel, base: str):
     """Name the base model in what will be saved, in place of the private folder that it came from.
     The libraries load by that name, so this comes after the trainer has its reference, and vLLM its
     model."""
-    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner = without_adapter(model)
     inner.name_or_path = inner.config._name_or_path = base
     for config in getattr(model, "peft_config", {}).values():
         config.base_model_name_or_path = base
@@ -335,7 +339,7 @@ def require_modules(recipe: Recipe, model: PreTrainedModel):
         _require_names(recipe, key, "module", modules + parameters)
     layers = (recipe.adapter or {}).get("layers_to_transform") or []
     count = model.config.get_text_config().num_hidden_layers
-    if max([layers] if isinstance(layers, int) else layers, default=0) >= count:
+    if max(as_list(layers), default=0) >= count:
         message = f"{layers} is too high: the model's layers are 0 to {count - 1}"
         raise RecipeError([fault_at(recipe, "error", ("adapter", "layers_to_transform"), message)])
 
@@ -344,8 +348,12 @@ def _require_names(recipe: Recipe, key: str, kind: str, existing: list[str]):
     """Refuse a key of the adapter with a name that ends none of the existing names. A parameter is
     suggested with the name of its module."""
     names = (recipe.adapter or {}).get(key) or []
-    parts = 2 if kind == "parameter" else 1
-    for name in names if names != "all-linear" else []:
+    parts = 1
+    if kind == "parameter":
+        parts = 2
+    if names == "all-linear":
+        return
+    for name in names:
         ending = "." + name.removeprefix(r".*\.")  # as peft writes the name of experts in patterns
         if not any(f".{candidate}".endswith(ending) for candidate in existing):
             endings = {".".join(candidate.split(".")[-parts:]) for candidate in existing}

@@ -19,6 +19,7 @@ from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from console.faults import Fault, RecipeError
 from schema import configs, refused_keys
+from schema.values import as_list
 from training import opening
 from training.opening import CAUSAL_LM, Chat
 
@@ -91,7 +92,9 @@ def model(
         copies |= index
     private = _private(folder, links, copies)
     file = folder / CONFIG
-    place = str(file) if chat is None else chat.place
+    place = str(file)
+    if chat is not None:
+        place = chat.place
     failure = f"{config.get('model_type')!r:.80} cannot be opened as a {task}"
     arguments = (opening.sizes, config, private, task, chat)
     wanted, stored, complaint = opening.opened(file, place, failure, *arguments)
@@ -245,8 +248,7 @@ def _special_tokens(settings: dict, file: Path) -> dict:
     for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
         value = settings.get(key)
         tokens[key] = value
-        ids = value if isinstance(value, list) else [value]
-        if value is not None and any(type(token) is not int for token in ids):
+        if value is not None and any(type(token) is not int for token in as_list(value)):
             raise _refused(file, f"{key} {value!r:.60} is not a token id")
     return tokens
 

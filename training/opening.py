@@ -92,7 +92,9 @@ def sizes(
     """
     with hub.unasked():
         model = _built(config, task)
-        complaint = None if chat is None else _complaint(folder, chat)
+        complaint = None
+        if chat is not None:
+            complaint = _complaint(folder, chat)
     numbers = itertools.chain(model.parameters(), model.buffers())
     wanted = sum(number.numel() for number in numbers)
     return wanted, sum(map(math.prod, _shapes(folder).values())), complaint

@@ -148,7 +148,9 @@ def log_line(logs: dict, step: int, steps: int, seconds: float) -> str:
     """A logging step in one line. `seconds`: how long a step takes."""
     values = "  ".join(f"{word} {logs[key]:.3g}" for key, word in _words(logs).items())
     # Two digits at least, and never 2.6e+02.
-    per_step = f"{seconds:.2g}" if seconds < 99.5 else f"{seconds:.0f}"
+    per_step = f"{seconds:.0f}"
+    if seconds < 99.5:
+        per_step = f"{seconds:.2g}"
     remaining = duration(seconds * (steps - step))
     return f"step {step:>{len(str(steps))}}/{steps}  {values}  {per_step} s/step  {remaining} left"
 

@@ -174,4 +174,6 @@ def tokenise_pairs(pairs: list[PreferencePair], tokenizer, max_length: int | Non
 def _completion_ids(tokenizer, text: str, is_truncated: bool) -> list[int]:
     """The tokens of a completion; unless it was cut off, with the token that ends a turn."""
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return ids if is_truncated else [*ids, tokenizer.eos_token_id]
+    if is_truncated:
+        return ids
+    return [*ids, tokenizer.eos_token_id]

@@ -26,6 +26,7 @@ from data.json_files import LARGEST, read_object
 from data.problems import changes, judged_by
 from machine import hardware
 from machine.launch import to_machine
+from runs.folder import section
 from schema import configs
 from schema.configs import SPLIT, processes, setting, without_place
 from schema.recipe import Recipe, load_recipe
@@ -123,7 +124,9 @@ class RunFolder:
         if all(before.get(key) == now[key] for key in ("problems", "sha256")):
             return
         words, _ = changes(before, now)
-        how = f"the data has changed ({words})" if words else "the data has changed"
+        how = "the data has changed"
+        if words:
+            how += f" ({words})"
         message = (
             f"{self.path} began with {_count(before)} training problems, which are not these"
             f" {_count(now)}: {how}, or the probe that chose them, or what a model"
@@ -238,7 +241,9 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         require_weights(path, make_command(stage, recipe))
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     asks = to_train and is_main_process() and not is_finished
-    checkpoint = None if is_finished else newest_good(path, to_resume=asks)
+    checkpoint = None
+    if not is_finished:
+        checkpoint = newest_good(path, to_resume=asks)
     if was_finished and not is_finished and checkpoint is None:
         raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
     if checkpoint and asks:
@@ -422,7 +427,7 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
     settings = {}  # what was saved may have any type
     for key in ("data", "grpo", "evaluate"):
-        settings[key] = resolved[key] if isinstance(resolved.get(key), dict) else {}
+        settings[key] = section(resolved, key)
     if stage == "sft":  # it trains on the problems that a probe's pass rates exclude too
         if settings["data"]:
             sections["data"] = settings["data"] | {"pass_rate": None}

@@ -63,6 +63,13 @@ def keep_base_exact(model: PeftModel):
     model.unmerge_adapter = unmerge_adapter
 
 
+def without_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """The model itself, within its adapter where it has one."""
+    if isinstance(model, PeftModel):
+        return model.get_base_model()
+    return model
+
+
 def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
     """The base's layers that carry the adapter."""
     # A layer with several adapted parameters has several tuners.
@@ -177,7 +184,7 @@ def share_prompts(model: PreTrainedModel | PeftModel):
     completions of a group do: each row starts with a copy of its keys and values. A model that
     caches anything else stays as it is.
     """
-    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    base = without_adapter(model)
     caches_keys_and_values = all(type(layer) in KEY_VALUE_LAYERS for layer in _cache(base).layers)
     if not caches_keys_and_values or not base._supports_default_dynamic_cache():
         return

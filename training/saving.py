@@ -231,7 +231,9 @@ def check_adapter(
     elif trainer.args.fp16:
         autocast = torch.float16
     error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts, autocast)
-    limit = 1e-4 if recipe.model.dtype == "float32" and autocast is None else 0.05
+    limit = 0.05
+    if recipe.model.dtype == "float32" and autocast is None:
+        limit = 1e-4
     if error <= limit:
         say(
             "grpo: the saved adapter on a clean base is the trained policy (log-probabilities"

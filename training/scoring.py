@@ -26,7 +26,7 @@ from console.faults import EXIT_CODES, RunStopped, is_exhausted
 from console.terminal import clean
 from data.imports import raised, short_repr
 from data.problems import AS_MESSAGES, likely_column
-from schema.names import LEARNED, NAMED, bind_reward
+from schema.names import LEARNED, NAMED, bind_reward, unbound
 from schema.recipe import Recipe
 
 MAX_FAULTY_SHARE = 0.1  # of a reward's rows, counted over at least MIN_ROWS of them
@@ -66,12 +66,16 @@ class GuardedReward:
         self.rows_faulty = 0
         self.mistakes: list[str] = []
         # trl names a reward after its function.
-        named = function.func if isinstance(function, functools.partial) else function
-        functools.update_wrapper(self, named)
+        functools.update_wrapper(self, unbound(function))
 
     def __call__(self, /, completions: list, **columns) -> list[float | None]:
-        score = functools.partial(self.by_step, self._score) if self.by_step else self._score
-        with self.scores.timed() if self.scores else contextlib.nullcontext():
+        score = self._score
+        if self.by_step:
+            score = functools.partial(self.by_step, self._score)
+        timed = contextlib.nullcontext()
+        if self.scores:
+            timed = self.scores.timed()
+        with timed:
             values = score(completions=completions, **columns)
             if self.scores:
                 self.scores.add(self, {"completions": completions} | columns, values)

@@ -211,7 +211,9 @@ def tokenise_solution(tokenizer, tools: Tools, text: str) -> tuple[list[int], li
         turn_ids.append(tokenizer.eos_token_id)
         ids += turn_ids
         mask += [1] * len(turn_ids)
-        results = tools and answer_calls(message_of(tokenizer, turn_ids), tools)
+        results = []
+        if tools:
+            results = answer_calls(message_of(tokenizer, turn_ids), tools)
         if results:
             tool_ids = result_ids(tokenizer, results)
             ids += tool_ids

@@ -51,6 +51,7 @@ from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
 from training.progress import Metrics, Progress, Stopwatch
 from training.run_folder import RunFolder
+from training.sampling import without_adapter
 from training.saving import Checkpoints
 from training.writing import run_folders, unwritten
 
@@ -286,7 +287,7 @@ def require_known_head(trainer: Trainer, name: str):
         RecipeError: names the model, and by how much they differ.
     """
     model = trainer.accelerator.unwrap_model(trainer.model)
-    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    base = without_adapter(model)
     parameters = inspect.signature(base.forward, follow_wrapped=False).parameters
     # A reward model does not train so; shards would have to be gathered.
     if sharded(trainer) or "fused_lm_head" not in parameters:
@@ -302,7 +303,9 @@ def require_known_head(trainer: Trainer, name: str):
     model.train(was_training)
     difference = (sampled - trained).abs().max().item()
     # Where the two ways agree, they differ by 1e-6 in float32, and by some tenths in 16 bits.
-    limit = 0.01 if model.dtype == torch.float32 else 1.0
+    limit = 1.0
+    if model.dtype == torch.float32:
+        limit = 0.01
     if difference > limit:
         message = (
             f"model {name}: trl would train other log-probabilities than it samples with"
@@ -390,7 +393,9 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     size_key = "per_device_train_batch_size"
     size = setting(recipe, stage, size_key)
     steps = setting(recipe, stage, "gradient_accumulation_steps") * processes()
-    length = "max_completion_length" if STAGES[stage].samples else "max_length"
+    length = "max_length"
+    if STAGES[stage].samples:
+        length = "max_completion_length"
     limit = setting(recipe, stage, length)
     lines = ["out of memory. Change one of these:"]
     if size > 1:

@@ -110,7 +110,9 @@ def grpo_trainer(
         arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system)
     if recipe.tools:  # RLOO has no such argument
         arguments["tools"] = list(tools_of(recipe).values())
-    kind = GRPOByStep if rewards.steps else TRAINERS[recipe.algorithm or "grpo"]
+    kind = TRAINERS[recipe.algorithm or "grpo"]
+    if rewards.steps:
+        kind = GRPOByStep
     trainer = _built(kind, "grpo", recipe, model, tokenizer, warm_start, args=args, **arguments)
     trainer.steps = rewards.steps
     trainer.scores = rewards.scores
@@ -132,7 +134,9 @@ def dpo_trainer(
         rows: `prompt_ids`, `chosen_ids` and `rejected_ids` of each pair.
     """
     model = load_model(recipe, tokenizer, warm_start)
-    reference = load_model(recipe, tokenizer, warm_start) if recipe.adapter is None else None
+    reference = None
+    if recipe.adapter is None:
+        reference = load_model(recipe, tokenizer, warm_start)
     dataset = Dataset.from_list(rows)
     return _built(
         DPO,

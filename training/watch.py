@@ -84,7 +84,9 @@ class History:
         settings = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
         self.grpo = defaults("grpo") | settings
         warmup = self.grpo["warmup_steps"]
-        self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
+        if warmup < 1:
+            warmup *= max(0, self.grpo["max_steps"])
+        self.warmup = warmup
         self.values: dict[str, list[float]] = defaultdict(list)
         self.rules_done: set[str] = set()  # the rules that gave advice
         self.window = WINDOW
@@ -98,7 +100,9 @@ class History:
                     self.values[key].append(value)
         new = []
         for name, rule in RULES.items():
-            message = None if name in self.rules_done else rule(self)
+            if name in self.rules_done:
+                continue
+            message = rule(self)
             if message:
                 new.append(Advice(line["step"], name, message))
                 self.rules_done.add(name)
@@ -107,7 +111,9 @@ class History:
     def last(self, key: str) -> "Mean | None":
         """The mean of a metric's last window; None before there is a window."""
         values = self.values.get(key, ())
-        return mean(values[-self.window :]) if len(values) >= self.window else None
+        if len(values) < self.window:
+            return None
+        return mean(values[-self.window :])
 
     def last_of_rewards(self, names: Iterable[str]) -> "list[Mean]":
         """The mean of the last window of each of these rewards that has a window."""

@@ -50,9 +50,11 @@ def lock(path: Path):
         time.sleep(0.2)  # until it has written its number
         file.seek(0)
         number = file.read(20).strip()
+        if not number.isdecimal():
+            number = "?"
         message = (
-            f"{path} is in use by process {number if number.isdecimal() else '?'}: wait for it,"
-            " stop it, or give this run its own folder (output_dir)"
+            f"{path} is in use by process {number}: wait for it, stop it, or give this run its own"
+            " folder (output_dir)"
         )
         raise RecipeError([message]) from None
     except OSError as error:  # from NFS without its lock service, for example

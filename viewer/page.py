@@ -260,7 +260,9 @@ def _explain_endpoint(runs: list[Path]) -> Callable:
             failure = _explain(runs[place["run"]], place["step"], place["row"])
         finally:
             working.release()
-        return _error(failure, 409) if failure else JSONResponse({}, headers=HEADERS)
+        if failure:
+            return _error(failure, 409)
+        return JSONResponse({}, headers=HEADERS)
 
     return respond
 

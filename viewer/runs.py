@@ -135,14 +135,18 @@ def advice(run: Path) -> list[dict[str, Any]]:
 def _plain(value: Any) -> Any:
     """A setting in a form that JSON can express: text, a truth value or a finite number."""
     is_exact = type(value) is int and abs(value) < 2**53
-    return value if is_exact or isinstance(value, str | bool) else finite(value)
+    if is_exact or isinstance(value, str | bool):
+        return value
+    return finite(value)
 
 
 def finite(value: Any) -> float | None:
     """The number with six digits; None for anything that is no number in JSON, or whose square is
     not finite."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(f"{value:.6g}") if is_number and abs(value) < 1e150 else None
+    if is_number and abs(value) < 1e150:
+        return float(f"{value:.6g}")
+    return None
 
 
 def about(run: Path) -> dict[str, dict[str, str]]:
