@@ -160,8 +160,8 @@ class RunFolder:
             say(f"{line}: the weights may differ in their last digits")
         if not self.checkpoint:
             return
-        count = processes_at_start(self.path)
-        if count not in (None, processes()):
+        count = before.get("shared_by")
+        if type(count) is int and count != processes():
             say(
                 f"began on {count} processes, goes on with {processes()}: the same problems, other"
                 " random numbers"
@@ -408,14 +408,6 @@ def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
         if fault:
             folders[fault.message].append(str(fault.place))
     return [Fault(" and ".join(places), message) for message, places in folders.items()]
-
-
-def processes_at_start(folder: Path) -> int | None:
-    """The number of processes that a folder's run began with; None where it does not say."""
-    count = (read_object(folder / "versions.json") or {}).get("shared_by")
-    if type(count) is int:
-        return count
-    return None
 
 
 def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
