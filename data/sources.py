@@ -77,6 +77,11 @@ def svamp(split: str, folder: Path | None = None) -> list[dict]:
     return _read(HUB["svamp"][0], None, split, folder, file, "Body Question Answer", _svamp_row)
 
 
+# What a row raises that has no equation, or none of four operations on numbers.
+NO_EQUATION = (KeyError, AttributeError, TypeError, ValueError, SyntaxError, ArithmeticError)
+NO_EQUATION += (RecursionError, MemoryError)
+
+
 def _svamp_row(row: dict) -> dict:
     gold = _whole_number(row["Answer"])
     problem = f"{row['Body'].rstrip(' .')}. {row['Question']}"
@@ -84,17 +89,8 @@ def _svamp_row(row: dict) -> dict:
     try:
         equation = row["Equation"].strip()[:1000]  # a stranger's, too, is read in no time
         agrees = _worked_out(ast.parse(equation, mode="eval").body, steps) == _number(gold)
-    except (
-        KeyError,
-        AttributeError,
-        TypeError,
-        ValueError,
-        SyntaxError,
-        ArithmeticError,
-        RecursionError,
-        MemoryError,
-    ):
-        agrees = False  # no equation, or none of four operations on numbers
+    except NO_EQUATION:
+        agrees = False
     svamp_row = _row(problem, gold, subject=row.get("Type"))
     if agrees and steps:
         svamp_row["reasoning"] = "\n".join(steps)

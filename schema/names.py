@@ -141,16 +141,8 @@ REWARD_KEYS = {
     "steps": pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"'),
 }
 # What trl's trainer passes to a reward beside the columns of the data.
-TRAINER_ARGUMENTS = (
-    "prompt",
-    "prompts",
-    "think_opened",
-    "completions",
-    "completion_ids",
-    "trainer_state",
-    "log_extra",
-    "log_metric",
-)
+TRAINER_ARGUMENTS = ("prompt", "prompts", "think_opened", "completions", "completion_ids")
+TRAINER_ARGUMENTS += ("trainer_state", "log_extra", "log_metric")
 TRL = "trl.rewards."
 LEARNED = "learned"  # the reward model, which trl runs: it is no function
 # Columns of a run's files of completions. There a reward's column has the name of its function.

@@ -183,10 +183,7 @@ def _say_size(recipe: Recipe):
 
 
 OPTIONS = {
-    "--card": {
-        "type": hardware.card_named,
-        "help": "a GPU that is not in this machine: its GiB, or a name such as H100",
-    },
+    "--card": hardware.CARD_OPTION,
     "--tokens-per-second": {
         "type": float,
         "help": "sampled and trained on, by all processes together; gives the hours",

@@ -23,13 +23,7 @@ from schema.values import remote_trackers
 from stages.cli import quiet_libraries
 from training.machines import require_same, run_facts
 from training.problem_sets import load_data
-from training.run_folder import (
-    RunFolder,
-    find_run,
-    not_probed,
-    problems_digest,
-    warm_start_of,
-)
+from training.run_folder import RunFolder, find_run, not_probed, problems_digest, warm_start_of
 
 if TYPE_CHECKING:
     from training.train import Interrupts

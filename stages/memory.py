@@ -6,7 +6,7 @@ import os
 
 from console.faults import NotReached
 from console.terminal import make_command, say, say_markdown
-from machine.hardware import Card, card_named
+from machine.hardware import CARD_OPTION, Card
 from machine.launch import counted, launched_here, to_machine
 from schema.recipe import Recipe, require_values
 from stages.cli import quiet_libraries, run
@@ -97,11 +97,7 @@ def _gib(size: int) -> str:
     return f"{size / GIB:.2f}"
 
 
-def main(
-    recipe: Recipe,
-    prompt_tokens: int | None = None,
-    card: Card | None = None,
-):
+def main(recipe: Recipe, card: Card | None = None):
     """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same
     model."""
     quiet_libraries()
@@ -109,9 +105,7 @@ def main(
     if launched["num_processes"] == 1:  # a launcher's processes build their own configs
         require_values(recipe, "grpo")
     recipe = to_machine(recipe, card)
-    source = "as given"
-    if not prompt_tokens:
-        prompt_tokens, source = longest_prompt(recipe)
+    prompt_tokens, source = longest_prompt(recipe)
     with counted(launched):
         text = table(recipe, prompt_tokens, shards(launched), card.gib if card else this_card())
     say_markdown(text)
@@ -127,16 +121,5 @@ def main(
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
 
 
-OPTIONS = {
-    "--prompt-tokens": {
-        "type": int,
-        "help": "length of a prompt, instead of the longest in the data",
-    },
-    "--card": {
-        "type": card_named,
-        "help": "a GPU that is not in this machine: its GiB, or a name such as H100",
-    },
-}
-
 if __name__ == "__main__":
-    run("memory", main, OPTIONS)
+    run("memory", main, {"--card": CARD_OPTION})

@@ -22,12 +22,7 @@ import psutil
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
-from transformers import (
-    PrinterCallback,
-    ProgressCallback,
-    Trainer,
-    TrainerCallback,
-)
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 
 from console.faults import (
     EXIT_CODES,
