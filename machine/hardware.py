@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -65,8 +66,9 @@ def has_gpu() -> bool:
 
 @cache
 def has_arithmetic(dtype: str) -> bool:
-    """Whether the device computes in that dtype natively. Otherwise it is emulated, several times
-    slower than float32, which torch's own `is_bf16_supported` counts as support."""
+    """Whether the device computes in that dtype natively, and a CPU faster than in float32: some
+    Xeons with AVX512-BF16 take twice as long. Otherwise it is emulated, several times slower than
+    float32, which torch's own `is_bf16_supported` counts as support."""
     if dtype == "float32":
         return True
     import torch
@@ -76,7 +78,27 @@ def has_arithmetic(dtype: str) -> bool:
     if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in WITHOUT:
         return False
     capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(name) for name in INSTRUCTIONS[dtype])
+    if not any(capabilities.get(name) for name in INSTRUCTIONS[dtype]):
+        return False
+    return seconds_of_product(dtype) < seconds_of_product("float32")
+
+
+def seconds_of_product(dtype: str) -> float:
+    """How long one thread takes for a product of matrices: the shortest of 20 times, each too short
+    to be interrupted by other work."""
+    import torch
+
+    rows = torch.ones(128, 1024, dtype=getattr(torch, dtype))
+    square = torch.ones(1024, 1024, dtype=getattr(torch, dtype))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    times = []
+    for _ in range(20):
+        began = time.perf_counter()
+        rows @ square
+        times.append(time.perf_counter() - began)
+    torch.set_num_threads(threads)
+    return min(times)
 
 
 def device() -> str:

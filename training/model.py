@@ -39,6 +39,7 @@ from schema.recipe import Recipe
 from schema.values import as_list
 from training import model_files
 from training.checkpoints import is_adapter
+from training.cpu import speed_up
 from training.opening import AUTO, CAUSAL_LM, Chat, arguments_set, template_of
 from training.sampling import without_adapter
 from training.tiny_models import built_model
@@ -308,6 +309,7 @@ def load_model(
         raise not_loaded(recipe, name, error) from error
     require_modules(recipe, model)
     hardware.choose_threads(model.num_parameters())
+    speed_up(model)
     _prepare(model, recipe)
     model.generation_config = _stopping(model, tokenizer, name)
     if has_adapter:

@@ -35,6 +35,8 @@ def machine(monkeypatch):
         monkeypatch.setattr(torch.version, "cuda", built_for)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: usable)
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities or {})
+        seconds = {"float32": 2.0, "bfloat16": 1.0, "float16": 1.0}
+        monkeypatch.setattr(hardware, "seconds_of_product", seconds.get)
         for name in CHOICES:
             monkeypatch.delenv(name, raising=False)
         for name, value in environment.items():
@@ -139,6 +141,21 @@ def test_the_driver_is_read(tmp_path, monkeypatch):
 def test_the_arithmetic_of_a_cpu(capabilities, dtype, has, machine):
     machine(capabilities=capabilities)
     assert hardware.has_arithmetic(dtype) is has
+
+
+def test_a_dtype_that_the_cpu_is_slower_in_is_not_taken(machine, monkeypatch):
+    machine(capabilities={"avx512_bf16": True})
+    assert hardware.has_arithmetic("bfloat16")
+    machine(capabilities={"avx512_bf16": True})
+    monkeypatch.setattr(hardware, "seconds_of_product", {"float32": 1.0, "bfloat16": 1.5}.get)
+    assert not hardware.has_arithmetic("bfloat16")
+    assert to_machine(recipe()).model.dtype == "float32"
+
+
+def test_the_probe_takes_no_threads_from_those_who_compute():
+    threads = torch.get_num_threads()
+    assert 0 < hardware.seconds_of_product("float32") < 1
+    assert torch.get_num_threads() == threads
 
 
 def test_a_t4_emulates_bfloat16_and_is_not_asked_to(machine, monkeypatch):

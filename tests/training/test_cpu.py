@@ -1,0 +1,222 @@
+"""What makes a step on a CPU cheaper changes what it computes by no more than its rounding."""
+
+import json
+import types
+
+import pytest
+import torch
+import trl.trainer.utils
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, GenerationConfig
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from trl.kernels import ChunkedLogProbFunction
+
+from schema import configs
+from schema.recipe import load_recipe
+from tests.support import LORA, run_program
+from training import cpu
+from training.model import load_model, load_tokenizer
+from training.problem_sets import load_train
+from training.trainer import grpo_trainer
+
+RECIPE = "recipes/tiny-arithmetic.yaml"
+
+
+@pytest.fixture
+def restored(monkeypatch):
+    """What is changed for the whole process is as it was after the test."""
+    attentions = AttentionInterface._global_mapping
+    monkeypatch.setitem(attentions, "sdpa", attentions["sdpa"])
+    monkeypatch.setattr(trl.trainer.utils, "_use_triton", trl.trainer.utils._use_triton)
+    monkeypatch.setattr(cpu, "keep_memory", lambda: None)
+    return monkeypatch
+
+
+def loaded(*overrides: str):
+    recipe = load_recipe(RECIPE, [LORA, *overrides], check=())
+    return load_model(recipe, load_tokenizer(recipe))
+
+
+def inputs_of_attention(heads: int, key_heads: int, tokens: int, dtype: torch.dtype):
+    """Six rows of which the first begin with padding, and transformers' module for them."""
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(6, heads, tokens, 16, generator=generator).to(dtype)
+    key, value = torch.randn(2, 6, key_heads, 40, 16, generator=generator).to(dtype)
+    mask = torch.ones(6, 1, tokens, 40, dtype=torch.bool)
+    mask[:3, :, :, :7] = False
+    module = types.SimpleNamespace(num_key_value_groups=heads // key_heads, is_causal=True)
+    return module, query, key, value, mask
+
+
+def heads_of_keys(monkeypatch) -> list[int]:
+    """For how many heads torch's attention got keys, call by call."""
+    calls = []
+
+    def counted(query, key, *rest, **options):
+        calls.append(key.shape[1])
+        return scaled_dot_product_attention(query, key, *rest, **options)
+
+    monkeypatch.setattr(cpu, "scaled_dot_product_attention", counted)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
+    return calls
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("heads, key_heads", [(9, 3), (14, 2), (4, 1)])
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_token_attends_to_shared_keys_without_copies(
+    dtype, heads, key_heads, masked, monkeypatch
+):
+    *inputs, mask = inputs_of_attention(heads, key_heads, 1, dtype)
+    mask = mask if masked else None
+    with torch.no_grad():
+        expected, _ = sdpa_attention_forward(*inputs, mask, scaling=0.3)
+        calls = heads_of_keys(monkeypatch)
+        output, weights = cpu.attention(*inputs, mask, scaling=0.3)
+    assert calls == [key_heads] and weights is None
+    close = 1e-6 if dtype == torch.float32 else 0.02
+    torch.testing.assert_close(output, expected, atol=close, rtol=close)
+
+
+@pytest.mark.parametrize(
+    "heads, key_heads, tokens, options",
+    [(4, 4, 1, {}), (8, 2, 3, {}), (8, 2, 1, {"position_bias": torch.ones(1, 8, 1, 40)})],
+    ids=["a key for each head", "several tokens", "a bias of positions"],
+)
+def test_any_other_attention_is_that_of_transformers(heads, key_heads, tokens, options):
+    inputs = inputs_of_attention(heads, key_heads, tokens, torch.float32)
+    with torch.no_grad():
+        expected, _ = sdpa_attention_forward(*inputs, **options)
+        output, _ = cpu.attention(*inputs, **options)
+    assert torch.equal(output, expected)
+
+
+def test_so_is_what_is_trained(monkeypatch):
+    inputs = inputs_of_attention(8, 2, 1, torch.float32)
+    calls = heads_of_keys(monkeypatch)
+    cpu.attention(*inputs)
+    assert calls == [8]
+
+
+def test_a_draw_has_the_probabilities_of_its_row():
+    torch.manual_seed(0)
+    row = torch.tensor([0.0, 0.1, 0.0, 0.4, 0.25, 0.25, 0.0])
+    draws = cpu.draw(row.expand(40_000, -1))
+    assert draws.shape == (40_000, 1)
+    shares = torch.bincount(draws[:, 0], minlength=7) / 40_000
+    assert (shares[row == 0] == 0).all()
+    deviation = (row * (1 - row) / 40_000).sqrt()
+    assert ((shares - row).abs() <= 4 * deviation).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 1 - 2**-24])
+def test_a_draw_at_either_end_takes_a_token_that_can_be(share, monkeypatch):
+    monkeypatch.setattr(torch, "rand_like", lambda total: torch.full_like(total, share))
+    rows = torch.rand(200, 5_000, generator=torch.Generator().manual_seed(1))
+    rows[:, :9] = 0
+    rows[:, -9:] = 0
+    rows /= rows.sum(-1, keepdim=True)
+    expected = 9 if share == 0 else 4_990
+    assert (cpu.draw(rows) == expected).all()
+
+
+def test_a_model_samples_from_the_same_distribution(restored):
+    """Two tokens each of 3,000 times, beside transformers' own."""
+    restored.setattr(cpu, "SMALL", 0)
+    model = loaded()
+    settings = GenerationConfig(
+        do_sample=True, temperature=1.3, top_k=6, max_new_tokens=2, pad_token_id=0
+    )
+    ids = torch.arange(5, 15).expand(3_000, -1)
+    shares = []
+    for generate in (model.generate, type(model).generate.__get__(model)):
+        torch.manual_seed(3)
+        tokens = generate(input_ids=ids, generation_config=settings)[:, 10:]
+        shares.append(torch.bincount(tokens.flatten(), minlength=100) / tokens.numel())
+    assert (shares[0] > 0).sum() >= 6
+    assert (shares[0] - shares[1]).abs().max() < 0.04
+
+
+def test_each_token_of_a_sampling_is_drawn_so(restored):
+    """It fails when transformers draws in another way."""
+    restored.setattr(cpu, "SMALL", 0)
+    model = loaded()
+    draws = []
+
+    def counted(probabilities):
+        draws.append(probabilities.shape)
+        return torch.full((2, 1), 7)
+
+    restored.setattr(cpu, "draw", counted)
+    settings = GenerationConfig(do_sample=True, max_new_tokens=3, pad_token_id=0)
+    tokens = model.generate(input_ids=torch.ones(2, 4).long(), generation_config=settings)
+    assert len(draws) == 3 and tokens[:, 4:].tolist() == [[7, 7, 7]] * 2
+
+
+def test_a_small_model_computes_as_before(restored):
+    attention = AttentionInterface._global_mapping["sdpa"]
+    model = loaded()
+    assert "generate" not in vars(model)
+    assert AttentionInterface._global_mapping["sdpa"] is attention
+    assert trl.trainer.utils._use_triton(torch.device("cpu")) is False
+
+
+def test_a_gpu_does_too(restored):
+    restored.setattr(cpu, "SMALL", 0)
+    restored.setattr(cpu, "has_gpu", lambda: True)
+    assert "generate" not in vars(loaded())
+
+
+def test_the_head_reads_the_completions_alone_and_returns_the_same(restored, tmp_path):
+    """trl leaves the switch to itself: it is gone when this fails."""
+    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"], check=())
+    args = configs.training_config(recipe, "grpo")
+    rows = load_train(recipe)[0][:64]
+    trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)
+    ids = torch.randint(3, 90, (4, 20), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[:2, 15:] = 0
+    read = []
+    apply = ChunkedLogProbFunction.apply
+
+    def counted(hidden, *rest):
+        read.append(len(hidden))
+        return apply(hidden, *rest)
+
+    restored.setattr(ChunkedLogProbFunction, "apply", counted)
+    returned = []
+    for is_compact in (lambda device: False, cpu.is_compact):
+        restored.setattr(trl.trainer.utils, "_use_triton", is_compact)
+        logps, _, _ = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, 8)
+        trainer.model.zero_grad()
+        logps[mask[:, -8:].bool()].sum().backward()
+        gradients = [
+            weight.grad for weight in trainer.model.parameters() if weight.grad is not None
+        ]
+        returned.append((logps.detach() * mask[:, -8:], gradients))
+    assert read == [4 * 19, 2 * 3 + 2 * 8]
+    torch.testing.assert_close(returned[0], returned[1])
+
+
+def test_freed_memory_is_kept(tmp_path):
+    """So that the system clears no pages again: counted as faults."""
+    program = """
+import json, resource, sys
+from training import cpu
+import torch
+def faults(rounds):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(rounds):
+        torch.zeros(2**24).add_(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults(3)
+usual = faults(10)
+cpu.keep_memory()
+faults(3)
+print(json.dumps([usual, faults(10)]))
+"""
+    file = tmp_path / "faults.py"
+    file.write_text(program)
+    done = run_program(file)
+    usual, kept = json.loads(done.stdout)
+    assert usual > 10_000 and kept < usual / 50

@@ -1,0 +1,113 @@
+"""Makes a step on a CPU cheaper, for models that are large enough to gain: the same numbers, or the
+same distribution, by other ways of computing them (docs/results.md#what-does-a-step-on-a-cpu-cost).
+"""
+
+import ctypes
+import functools
+import sys
+
+import torch
+import trl.trainer.utils
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from machine.hardware import SMALL, has_gpu
+
+# Of mallopt(3): how much free memory stays, and how many blocks are mapped one by one.
+TRIM_THRESHOLD, MMAP_MAX = -1, -4
+ALWAYS = 2**31 - 1
+
+
+def speed_up(model: PreTrainedModel):
+    """Let a model of more than `SMALL` parameters compute and sample cheaply, where the CPU does
+    it."""
+    if has_gpu() or model.num_parameters() < SMALL:
+        return
+    keep_memory()
+    AttentionInterface.register("sdpa", attention)
+    trl.trainer.utils._use_triton = is_compact
+    generate = model.generate
+
+    @functools.wraps(generate)
+    def generate_cheaply(*args, **kwargs):
+        with DrawOnce():
+            return generate(*args, **kwargs)
+
+    model.generate = generate_cheaply
+
+
+def keep_memory():
+    """Let the C library keep what is freed. It gives large blocks back to the system, and each new
+    tensor then waits until the system has cleared its pages: a third of a step."""
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        if hasattr(library, "mallopt"):  # not with musl
+            library.mallopt(MMAP_MAX, 0)
+            library.mallopt(TRIM_THRESHOLD, ALWAYS)
+
+
+def is_compact(device: torch.device) -> bool:
+    """Whether trl's head reads the hidden states of the completions alone. Without Triton trl lets
+    it read those of the prompts and of the padding too, for the sake of compilers that we do not
+    use; their log-probabilities are then dropped."""
+    return True
+
+
+def attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options,
+) -> tuple[torch.Tensor, None]:
+    """transformers' attention. Where each row asks for one token, the queries that share a key are
+    computed as the rows of one product, instead of with a copy of the keys and values for each.
+
+    Args:
+        query: shape (rows, heads, tokens, size of a head).
+        key, value: shape (rows, key heads, tokens so far, size of a head).
+        attention_mask: shape (rows, 1, tokens, tokens so far).
+
+    Returns:
+        the output, shape (rows, tokens, heads, size of a head), and None for the weights.
+    """
+    rows, heads, tokens, size = query.shape
+    key_heads = key.shape[1]
+    is_plain = options.keys() <= {"dropout", "scaling", "is_causal", "position_ids", "use_cache"}
+    if tokens > 1 or heads == key_heads or torch.is_grad_enabled() or not is_plain:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    shared = heads // key_heads
+    if attention_mask is not None:
+        attention_mask = attention_mask.expand(rows, 1, shared, -1)
+    output = scaled_dot_product_attention(
+        query.reshape(rows, key_heads, shared, size),
+        key,
+        value,
+        attn_mask=attention_mask,
+        scale=options.get("scaling"),
+    )
+    return output.reshape(rows, 1, heads, size), None
+
+
+class DrawOnce(TorchFunctionMode):
+    """Inside this block `torch.multinomial` draws one random number for each row, where torch draws
+    one for each token of the vocabulary: a fifth to a half of the time that sampling takes."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.multinomial and kwargs == {"num_samples": 1}:
+            return draw(*args)
+        return function(*args, **(kwargs or {}))
+
+
+def draw(probabilities: torch.Tensor) -> torch.Tensor:
+    """An index of each row, drawn by its probabilities, shape (rows, 1): where their running sum
+    passes a random share of the whole."""
+    sums = probabilities.cumsum(-1)
+    total = sums[:, -1:]
+    threshold = torch.rand_like(total) * total
+    # Rounded up to the whole, it would be passed nowhere.
+    threshold = threshold.minimum(total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(sums, threshold, right=True)
