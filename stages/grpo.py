@@ -56,10 +56,7 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     time_used = time_by_part(trainer.state.log_history)
     seconds = sum(part["seconds"] for part in time_used.values())
     shares = ", ".join(f"{name} {part['share']:.1%}" for name, part in time_used.items())
-    history = trainer.state.log_history
-    said_before = advice_on(history, recipe)
-    for advice in advice_on(history, recipe, ended=True)[len(said_before) :]:
-        lines.append(f"to look at: {advice}")
+    lines += advice_at_the_end(trainer.state.log_history, recipe)
     lines.append(f"trained for {duration(seconds)}: {shares}")
     adapter_error = None
     if recipe.adapter is not None and not sharded(trainer):
@@ -76,6 +73,13 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
         "resumed_from": resumed_from,
     }
     yield Trained(summary, lines)
+
+
+def advice_at_the_end(history: list[dict], recipe: Recipe) -> list[str]:
+    """What is seen only once a run has ended, in addition to what was printed while it trained."""
+    printed_before = advice_on(history, recipe)
+    advice = advice_on(history, recipe, ended=True)[len(printed_before) :]
+    return [f"to look at: {line}" for line in advice]
 
 
 if __name__ == "__main__":
