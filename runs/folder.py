@@ -23,6 +23,7 @@ from schema.stages import STAGES
 from schema.text import Unreadable, saved
 
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
+SAME_QUESTIONS = "same_questions"  # the folder of the questions that every evaluation samples
 CONTROL = "base+example"
 # The labels of a recipe's models, in the order in which they are compared.
 LABELS = ("base", CONTROL, *STAGES)
@@ -307,16 +308,17 @@ def hash_of(value: list) -> str:
 # Its completions: completions/completions_<step>.parquet, the batch of each logged step -----------
 
 
-def completion_files(run: Path) -> list[Path]:
-    """The files of completions, by step."""
-    folder = run / "completions"
-    if folder.is_symlink() or not folder.is_dir():
-        return []
+def completion_files(run: Path, names: tuple[str, ...] = ("completions",)) -> list[Path]:
+    """The files of completions in these folders of a run, by step."""
     steps: dict[Path, int] = {}
-    for file in folder.iterdir():
-        match = COMPLETIONS.fullmatch(file.name)
-        if match and file.is_file() and not file.is_symlink():
-            steps[file] = int(match[1])
+    for name in names:
+        folder = run / name
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        for file in folder.iterdir():
+            match = COMPLETIONS.fullmatch(file.name)
+            if match and file.is_file() and not file.is_symlink():
+                steps[file] = int(match[1])
     return sorted(steps, key=steps.__getitem__)
 
 

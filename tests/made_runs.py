@@ -129,6 +129,18 @@ def run(
     return path
 
 
+def same_questions(run: Path, right: dict[int, int]):
+    """What evaluations sampled of two held-out questions; by step, how often the first was answered
+    right. The other never was."""
+    (run / "same_questions").mkdir()
+    for step, count in right.items():
+        frame = pd.read_parquet(run / TABLE.format(1))[:16].assign(step=step)
+        frame["prompt"] = [[chat("user", f"Held out {i // 8}?")] for i in range(16)]
+        frame["completion"] = [[chat("assistant", f"says {i < count}")] for i in range(16)]
+        frame["correct_answer"] = [1.0] * count + [0.0] * (16 - count)
+        frame.to_parquet(run / f"same_questions/completions_{step:05d}.parquet")
+
+
 def warm_start(folder: Path) -> Path:
     """A finished warm start in `folder/sft`."""
     path = folder / "sft"

@@ -1,16 +1,26 @@
-"""What our trainers do otherwise than trl's: a loss without what cannot change it, greedy
-evaluations, and two mends of the training loop. The loss itself is trl's."""
+"""What our trainers do otherwise than trl's: a loss without what cannot change it, evaluations that
+are greedy and sample a few questions, two mends of the training loop. The loss itself is trl's."""
 
 import copy
+import random
 import re
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import torch
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.functional import pad
-from transformers import TrainerCallback
+from transformers import TrainerCallback, set_seed
 
+from runs.folder import SAME_QUESTIONS
 from schema.configs import WITHOUT_SIGNAL
 from training.scoring import without_signal
+
+SAME = 4  # held-out questions, at most, that each evaluation also samples
 
 
 class LeanLoss:
@@ -100,7 +110,7 @@ def without_padding(inputs: dict) -> dict:
 
 class GreedyEvaluation:
     """What a trainer of trl's that samples completions does otherwise: it answers held-out problems
-    greedily, and counts the groups without signal. Put it before trl's class among the bases."""
+    greedily and samples a few, and counts the groups without signal. Put it before trl's class."""
 
     def _calculate_rewards(self, *inputs) -> torch.Tensor:
         """trl's rewards, shape (completions, rewards), and a metric of their groups."""
@@ -119,6 +129,9 @@ class GreedyEvaluation:
         self.log_completions = writes_completions
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
+        is_alone = not (self.use_vllm or self.is_fsdp_enabled or self.is_deepspeed_enabled)
+        if self.log_completions and is_alone:
+            self.sample_same_questions()
         if self.use_vllm:
             generator = self.vllm_generation
             greedy = {"temperature": 0.0}
@@ -144,6 +157,33 @@ class GreedyEvaluation:
             self.log_completions = self.args.log_completions
             self._logs = logs_before
 
+    def sample_same_questions(self):
+        """Sample a few held-out questions, the same ones at each evaluation, by the same random
+        numbers, and write their groups; of training's random numbers, metrics and logs nothing
+        changes. They are a batch, no larger than training's, which each process samples whole."""
+        size = self.num_generations
+        at_once = self.args.per_device_train_batch_size * self.args.steps_per_generation
+        number = min(SAME, at_once // size, len(self.eval_dataset))
+        rows = []
+        for place in range(number):
+            rows += [self.eval_dataset[place * len(self.eval_dataset) // number]] * size
+        if not rows:
+            return
+        before = (self._logs, self.num_generations_eval, self.model.training)
+        self._logs = defaultdict(list, rewards=defaultdict(list), extra=defaultdict(list))
+        self.num_generations_eval = size
+        self.model.eval()
+        try:
+            with own_random_numbers(self.args.seed, self.accelerator.device):
+                self.prediction_step(self.model, rows, prediction_loss_only=True)
+            if self.accelerator.is_main_process:
+                folder = Path(self.args.output_dir, SAME_QUESTIONS)
+                write_completions(folder, self.state.global_step, self._logs, len(rows))
+        finally:
+            self._logs, self.num_generations_eval, was_training = before
+            self.model.train(was_training)
+            self._metrics["eval"].clear()  # an evaluation begins with none
+
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
         """Answers a batch and rewards the answers. trl would also pass the whole batch through the
         model at once, for a loss that nothing reads and a reference; what is left of that goes in
@@ -157,6 +197,28 @@ class GreedyEvaluation:
         finally:
             args.per_device_eval_batch_size = batch_size
         return None, None, None
+
+
+@contextmanager
+def own_random_numbers(seed: int, device: torch.device) -> Iterator[None]:
+    """Draw from a seed. After the block torch, numpy and Python go on as if nothing was drawn."""
+    of_python = random.getstate()
+    of_numpy = np.random.get_state()
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        try:
+            set_seed(seed)
+            yield
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)
+
+
+def write_completions(folder: Path, step: int, logs: dict, rows: int | None = None):
+    """Write the first `rows`, or all, of a trainer's `_logs` as trl writes a step's completions."""
+    columns = {"step": step, "prompt": logs["prompt"], "completion": logs["completion"]}
+    columns |= logs["rewards"] | logs["extra"] | {"advantage": logs["advantages"]}
+    folder.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(columns)[:rows].to_parquet(folder / f"completions_{step:05d}.parquet")
 
 
 class SameOrder(TrainerCallback):

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from datasets import Dataset
 from peft import PeftModel
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
@@ -15,7 +14,7 @@ from schema import configs
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from training.model import load_model
-from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder
+from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder, write_completions
 from training.progress import ShowAdvice
 from training.reward_model import reward_arguments
 from training.rows import prompt_dataset, rows_that_fit
@@ -48,17 +47,8 @@ class RLOO(GreedyEvaluation, RLOOTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None):
         super().log(logs, start_time)
         if self.accelerator.is_main_process and self.log_completions and self._logs["prompt"]:
-            step = self.state.global_step
-            columns = {"step": step}
-            columns["prompt"] = self._logs["prompt"]
-            columns["completion"] = self._logs["completion"]
-            columns |= self._logs["rewards"]
-            columns |= self._logs["extra"]
-            columns["advantage"] = self._logs["advantages"]
             folder = Path(self.args.output_dir, "completions")
-            folder.mkdir(exist_ok=True)
-            file = folder / f"completions_{step:05d}.parquet"
-            pd.DataFrame(columns).to_parquet(file)
+            write_completions(folder, self.state.global_step, self._logs)
 
 
 class DPO(DPOTrainer):

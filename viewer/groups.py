@@ -14,7 +14,7 @@ from zlib import crc32
 from data.json_files import parsed
 from data.prompt import question_text, transcript
 from data.sources import DataError, read_parquet
-from runs.folder import completion_files, run_file
+from runs.folder import SAME_QUESTIONS, completion_files, run_file
 from schema.names import RESERVED
 from viewer.runs import CUT, EXCERPT, describe, finite
 
@@ -23,6 +23,7 @@ NEEDED = tuple(name for name in RESERVED if name != "steps")
 # The columns that a group's completions have on the page as they are.
 COPIED = ("rewards", "total", "advantage", "tokens", "truncated", "flags")
 TRUTH = "correct_answer"
+FOLDERS = ("completions", SAME_QUESTIONS)
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
 # The columns of an explanation beside the tokens' texts.
@@ -46,7 +47,7 @@ def index(run: Path) -> dict[str, Any]:
     size, weights = _size_and_weights(describe(run))
     entries = []
     errors = []
-    for file in completion_files(run):
+    for file in completion_files(run, FOLDERS):
         state = file.stat()
         file_entries, error = _index(file, state.st_mtime_ns, state.st_size, size, weights)
         entries += file_entries
@@ -60,6 +61,12 @@ def index(run: Path) -> dict[str, Any]:
     }
 
 
+def _place(file: Path, number: int) -> int:
+    """A group's place: its number in its step's file; of the questions that every evaluation
+    samples −1, −2, and so on."""
+    return -1 - number if file.parent.name == SAME_QUESTIONS else number
+
+
 @lru_cache(maxsize=20_000)
 def _index(
     file: Path, _mtime: int, _bytes: int, size: int, weights: tuple[float, ...]
@@ -70,7 +77,7 @@ def _index(
         return [], str(error)
     entries = []
     for first in range(0, len(rows), size):
-        entries.append(_entry(rows[first : first + size], first // size))
+        entries.append(_entry(rows[first : first + size], _place(file, first // size)))
     return entries, None
 
 
@@ -81,6 +88,7 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
         "question": rows[0]["question"][:EXCERPT],
         "asked": crc32(rows[0]["question"].encode(errors="replace")),
         "n": len(rows),
+        "tokens": finite(fmean(_column(rows, "tokens"))),
     }
     entry |= {"mean": None, "std": None, "right": None, "truncated": 0, "flagged": 0}
     totals = [total for total in _column(rows, "total") if total is not None]
@@ -106,11 +114,11 @@ def search(run: Path, words: str) -> list[list[int]]:
     case."""
     size, weights = _size_and_weights(describe(run))
     matches: dict[tuple[int, int], None] = {}  # in order, without repetitions
-    for file in completion_files(run):
+    for file in completion_files(run, FOLDERS):
         with suppress(ValueError):  # see _index
             for i, row in enumerate(_read_rows(file, weights)):
                 if words.casefold() in f"{row['question']}\n{row['text']}".casefold():
-                    matches[row["step"], i // size] = None
+                    matches[row["step"], _place(file, i // size)] = None
     return list(map(list, matches))
 
 
@@ -118,11 +126,12 @@ def group(run: Path, step: int, place: int) -> dict[str, Any]:
     """A group: its question and completions with their rewards, and `others`, the total rewards of
     the other groups of its batch, which `scale_rewards: batch` needs. Raises ValueError where there
     is no such group."""
-    return _group(step, place, *_read_step(run, step))
+    folder = SAME_QUESTIONS if place < 0 else "completions"
+    return _group(step, place, *_read_step(run, step, folder))
 
 
 def _group(step: int, place: int, rows: list[dict], size: int, description: dict) -> dict[str, Any]:
-    first = place * size
+    first = size * (place if place >= 0 else -1 - place)
     members = rows[first : first + size]
     if not members:
         raise ValueError(f"step {step} has no group {place}")
@@ -163,11 +172,11 @@ def group_of_row(run: Path, step: int, row: int) -> dict[str, Any]:
     return group_of_step | {"batch": _column(rows, "tokens"), "prompt": rows[row]["prompt"]}
 
 
-def _read_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
+def _read_step(run: Path, step: int, folder: str = "completions") -> tuple[list[dict], int, dict]:
     """(rows of a step's file, completions of a group, the run's description)."""
     description = describe(run)
     size, weights = _size_and_weights(description)
-    file = run_file(run, f"completions/completions_{step:05d}.parquet")
+    file = run_file(run, f"{folder}/completions_{step:05d}.parquet")
     return _read_rows(file, weights), size, description
 
 

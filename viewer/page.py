@@ -115,8 +115,16 @@ def _ask(runs: list[Path], number: int, path: str) -> tuple[str, Any]:
 
 def _group_answers(ask: Callable, completions: int) -> Iterator[tuple[str, Any]]:
     question, index = ask("groups")
-    largest = max([entry["n"] for entry in index["groups"]], default=1)
-    entries = evenly(index["groups"], max(1, completions // largest))
+    entries = index["groups"]
+    largest = max([entry["n"] for entry in entries], default=1)
+    limit = max(1, completions // largest)
+    trained = [place for place, entry in enumerate(entries) if entry["group"] >= 0]
+    again = [place for place, entry in enumerate(entries) if entry["group"] < 0]
+    # Of each question that every evaluation samples, about as many steps.
+    again.sort(key=lambda place: entries[place]["group"])
+    again = evenly(again, limit // 2)
+    chosen = sorted(again + evenly(trained, limit - len(again)))
+    entries = [entries[place] for place in chosen]
     yield question, index | {"groups": entries}
     for entry in entries:
         yield ask(f"group/{entry['step']}/{entry['group']}")
@@ -155,7 +163,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     r"about": about,
     r"search/(.+)": groups.search,
     r"groups": groups.index,
-    r"group/(\d+)/(\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
+    r"group/(\d+)/(-?\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
     r"explained": groups.explained,
     r"tokens/(\d+)/(\d+)": lambda run, step, row: groups.tokens(run, int(step), int(row)),
     r"changed/([^/]+)/([^/]+)/([^/]+)": changed,

@@ -188,6 +188,10 @@ def damage(what: str, folder: Path):
         file.write_bytes(content)
 
 
+def sampled_again(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.glob("same_questions/*")}
+
+
 @row_cases(__file__, "interrupted", Row)
 def test_an_interrupted_run_ends_as_one_that_nothing_happened_to(row, runs, tmp_path):
     whole, run = runs.uninterrupted(row), tmp_path / "run"
@@ -220,6 +224,8 @@ def test_an_interrupted_run_ends_as_one_that_nothing_happened_to(row, runs, tmp_
         assert file.read_bytes() == (whole / file.relative_to(run)).read_bytes()
     if not row.same:
         assert same_weights(folder, whole / row.stage)
+        assert sampled_again(folder) == sampled_again(whole / row.stage)
+        assert bool(sampled_again(folder)) == ("eval_steps" in row.set)
     if not row.same and row.stage != "sft":
         assert not same_weights(folder, run / "sft"), "it has not trained"
     if LORA in command and NF4 not in command:

@@ -2,9 +2,13 @@
 
 import inspect
 import os
+import random
 import sys
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
@@ -16,7 +20,7 @@ from schema.recipe import RecipeError, load_recipe
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
-from tests.support import refused, run_program, write_lines
+from tests.support import CHAIN, refused, run_program, same_weights, write_lines
 from training import train as training
 from training.model import load_tokenizer
 from training.overrides import with_advantage
@@ -28,11 +32,13 @@ def recipe(*overrides: str):
     return load_recipe("recipes/qwen-math-lora.yaml", overrides, check=())
 
 
-def trainer_of(name: str, *overrides: str):
+def trainer_of(name: str, *overrides: str, warm_start: Path | None = None):
     """The trainer of a recipe's first 64 problems."""
     tiny = load_recipe(f"recipes/{name}.yaml", overrides, check=())
     args = configs.training_config(tiny, "grpo")
-    return grpo_trainer(tiny, args, load_tokenizer(tiny), load_train(tiny)[0][:64], [], None)
+    rows, held_out = load_train(tiny)
+    chosen, _ = share_held_out(tiny, held_out)
+    return grpo_trainer(tiny, args, load_tokenizer(tiny), rows[:64], chosen, warm_start)
 
 
 def test_vllm_is_told_where_an_answer_ends():
@@ -131,11 +137,7 @@ def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
     overrides = ["sft=null", "evaluate.checkpoint_problems=32", "grpo.eval_steps=2"]
     overrides += ["grpo.max_completion_length=8"]
     overrides += ["grpo.per_device_train_batch_size=16", "grpo.beta=0.04", f"output_dir={tmp_path}"]
-    tiny = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
-    args, tokenizer = configs.training_config(tiny, "grpo"), load_tokenizer(tiny)
-    rows, held_out = load_train(tiny)
-    chosen, _ = share_held_out(tiny, held_out)
-    trainer = grpo_trainer(tiny, args, tokenizer, rows[:64], chosen, None)
+    trainer = trainer_of("tiny-arithmetic", *overrides)
     sizes = []
 
     def seen(module, _, given):
@@ -145,7 +147,30 @@ def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
     for model in (trainer.model, trainer.ref_model):
         model.register_forward_pre_hook(seen, with_kwargs=True)
     assert configs.ACCURACY in trainer.evaluate()
-    assert max(sizes) == 16 < args.per_device_eval_batch_size
+    assert max(sizes) == 16 < trainer.args.per_device_eval_batch_size
+
+
+def test_the_questions_that_every_evaluation_samples_change_nothing_else(chain, tmp_path):
+    """A run that writes no completions samples none for them."""
+    ends = []
+    for writes in ("true", "false"):
+        overrides = [*CHAIN, "dpo=null", "grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
+        overrides += [f"grpo.log_completions={writes}", f"output_dir={tmp_path / writes}"]
+        trainer = trainer_of("tiny-dpo", *overrides, warm_start=chain / "sft")
+        trainer.train()
+        drawn = [random.random(), np.random.rand(), torch.rand(1).item()]
+        times = ("runtime", "per_second", "step_time")
+        for line in trainer.state.log_history:
+            drawn += [line[key] for key in line if not key.endswith(times)]
+        ends.append(drawn)
+    assert ends[0] == ends[1]
+    last, without = tmp_path / "true/grpo", tmp_path / "false/grpo"
+    assert same_weights(last / "checkpoint-8", without / "checkpoint-8")
+    assert not (without / "same_questions").exists()
+    tables = [pd.read_parquet(file) for file in sorted((last / "same_questions").iterdir())]
+    assert [set(table["step"]) for table in tables] == [{2}, {4}, {6}, {8}]
+    prompts = [list(map(str, table["prompt"])) for table in tables]
+    assert prompts == prompts[:1] * 4 and set(Counter(prompts[0]).values()) == {8}
 
 
 def test_a_revision_is_refused_where_vllm_would_load_another():

@@ -154,24 +154,27 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, show, tmp_
     assert tops == sorted(tops)
 
 
-def test_a_question_that_was_asked_again_leads_to_its_other_answers(tab, show, tmp_path):
+@pytest.mark.parametrize("how", ["served", "one file"])
+def test_a_question_that_comes_again_is_followed_over_the_steps(tab, show, tmp_path, how):
+    """Held out, at each evaluation; and in training, where one came back."""
     run = made_runs.run(tmp_path)
-    question = pd.read_parquet(run / made_runs.TABLE.format(3))["prompt"][0]
-
-    def ask_again(frame: pd.DataFrame):
-        """In the first of two groups; the second is asked something else."""
-        for i in range(16):
-            another = [made_runs.chat("user", "Another?")]
-            frame.at[i, "prompt"] = question if i < 8 else another
-        frame["correct_answer"] = [1.0] * 5 + [0.0] * (len(frame) - 5)
-
-    made_runs.change_table(run, 4, ask_again)
-    address = show("groups/0/3/0", GROUP, run)
-    tab.locator(".over a", has_text="step 4: 5 of 8 right").click()
+    made_runs.same_questions(run, {2: 1, 4: 6})
+    question = pd.read_parquet(run / made_runs.TABLE.format(3))["prompt"]
+    made_runs.change_table(run, 4, lambda frame: frame.assign(prompt=question))
+    address = one_file(tmp_path, run) + "#" if how == "one file" else show("lab", "h2", run)
+    visit(tab, f"{address}groups/0/2/-1", ".over .often b")
+    assert "step 2, held-out question 1: sampled as in" in texts(tab, ".detail .where")[0]
+    assert texts(tab, ".over .often") == ["×7 wrong says False", "×6 right says True"]
+    tab.locator(".over li", has_text="6 of 8 right").get_by_role("link").click()
     tab.locator(".over b", has_text="step 4").wait_for()
-    assert texts(tab, ".detail .where") == ["step 4, group 0"]
-    tab.goto(f"{address}groups/0/4/1")
-    tab.locator(".detail .asked", has_text="Another?").wait_for()
+    assert tab.get_by_role("link", name="its tokens").count() == 0
+    tab.get_by_label("Show").select_option("again")
+    assert tab.locator(".entry").count() == 4
+    tab.goto(f"{address}groups/0/3/1")
+    tab.locator(".over a", has_text="step 4").click()
+    tab.locator(".detail .where", has_text="step 4, group 1").wait_for()
+    tab.goto(f"{address}groups/0/2/1")
+    tab.locator(".detail .where", has_text="step 2, group 1").wait_for()
     assert tab.locator(".over").count() == 0
 
 

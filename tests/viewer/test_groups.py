@@ -11,7 +11,7 @@ from runs.folder import completion_files
 from tests import made_runs
 from tests.tables import cases
 from training.step_rewards import normalise
-from viewer.groups import CUT, flags, group, group_of_row, index
+from viewer.groups import CUT, flags, group, group_of_row, index, search
 
 
 def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
@@ -45,7 +45,11 @@ def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
     assert len(told["others"]) == 16 and told["gold"] == "1" and told["system"] == "Think."
     assert told["rows"][0]["row"] == 8
     assert told["batch_tokens"] == sum(10 + i % 7 for i in range(24))
-    for step, place in ((4, 3), (4, -1), (9, 0)):
+    made_runs.same_questions(path, {3: 6})
+    places = [each["group"] for each in index(path)["groups"] if each["step"] == 3]
+    assert places == [0, 1, 2, -1, -2] and search(path, "held OUT 1") == [[3, -2]]
+    assert group(path, 3, -2)["question"] == "Held out 1?"
+    for step, place in ((4, 3), (4, -1), (3, -3), (9, 0)):
         with pytest.raises(ValueError, match=r"has no group|no such file"):
             group(path, step, place)
 

@@ -184,12 +184,17 @@ def test_completions_that_no_run_wrote_are_one_message(tmp_path):
 
 def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "COMPLETIONS", 40)
-    answers = data_of(page.standalone_page([made_runs.run(tmp_path, steps=10, groups=4, size=8)]))
+    run = made_runs.run(tmp_path, steps=10, groups=4, size=8)
+    answers = data_of(page.standalone_page([run]))
     groups = answers["0/groups"]["groups"]
     assert answers["0/groups"]["of"] == 40
     places = [(group["step"], group["group"]) for group in groups]
     assert places == [(1, 0), (3, 2), (6, 0), (8, 1), (10, 3)]
     assert sum(key.startswith("0/group/") for key in answers) == 5
+    made_runs.same_questions(run, dict.fromkeys(range(1, 10), 4))
+    groups = data_of(page.standalone_page([run]))["0/groups"]["groups"]
+    places = [(group["step"], group["group"]) for group in groups]
+    assert places == [(1, 0), (1, -2), (6, 0), (9, -1), (10, 3)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ const KINDS_OF_GROUP = {
   flat: ["without signal", (each) => each.std !== null && each.std < 1e-6],
   truncated: ["with truncated completions", (each) => each.truncated > 0],
   flagged: ["flagged", (each) => each.flagged > 0],
+  again: ["held-out, at each evaluation", (each) => each.group < 0],
 };
 const ORDERS = {
   step: ["as sampled", () => 0],
@@ -18,6 +19,10 @@ const ORDERS = {
   high: ["highest reward first", (a, b) => b.mean - a.mean],
 };
 const LISTED = 60; // groups at a time
+const TIMES = 24; // that a question came, about as many as are listed
+
+/** Where a group was sampled: the questions of every evaluation have the places −1, −2, … */
+const placeOf = ({ step, group }) => `step ${step}, ${group < 0 ? `held-out question ${-group}` : `group ${group}`}`;
 
 /** The view of a run's groups. `chosen`: {step, group} to open; `went(step, group)` learns what is opened. */
 async function groupsView(number_, run, chosen, went) {
@@ -34,7 +39,7 @@ async function groupsView(number_, run, chosen, went) {
   const list = h("ol", { class: "list", onkeydown: moveInList });
   const count = h("p", { class: "quiet list-count" });
   const detail = h("section", { class: "detail", "aria-label": "The chosen group" });
-  const kinds = Object.entries(KINDS_OF_GROUP).map(([key, [text, fits]]) => [key, `${text} (${groups.filter(fits).length})`]);
+  const kinds = Object.entries(KINDS_OF_GROUP).filter(([key, [, fits]]) => key !== "again" || groups.some(fits)).map(([key, [text, fits]]) => [key, `${text} (${groups.filter(fits).length})`]);
 
   const isOpen = (each) => chosen !== null && each.step === chosen.step && each.group === chosen.group;
 
@@ -58,7 +63,7 @@ async function groupsView(number_, run, chosen, went) {
       h(
         "button",
         { class: "entry", "aria-current": isOpen(each) ? "true" : null, "data-group": `${each.step}/${each.group}`, onclick: () => show(each.step, each.group) },
-        h("span", { class: "where" }, `step ${each.step}, group ${each.group}`),
+        h("span", { class: "where" }, placeOf(each)),
         h("span", { class: "question" }, visible(each.question)),
         h("span", { class: "quiet" }, `${right}mean ${number(each.mean)}, std ${number(each.std)}${marks.length ? `, ${marks.join(", ")}` : ""}`),
         share(each),
@@ -86,21 +91,35 @@ async function groupsView(number_, run, chosen, went) {
       if (mine !== asked) return;
       detail.replaceChildren(groupDetail(number_, run, found));
       detail.querySelector("h2").after(...overSteps(step, group));
-      announce(`Step ${step}, group ${group}, ${found.rows.length} completions.`);
+      announce(`S${placeOf(found).slice(1)}, ${found.rows.length} completions.`);
     } catch (error) {
       detail.replaceChildren(h("p", { class: "error" }, error.message));
     }
   }
 
-  /** A line that leads to the same question at other steps, where it was asked more than once. */
+  /** The same question at other steps, where it was asked more than once: what was right, and what was written most often. */
   function overSteps(step, group) {
     const asked = groups.find((each) => each.step === step && each.group === group)?.asked;
-    const times = groups.filter((each) => each.asked === asked).sort((a, b) => a.step - b.step || a.group - b.group);
-    if (times.length < 2) return [];
-    const said = (each) => `step ${each.step}: ${each.right === null ? `reward ${number(each.mean)}` : `${each.right} of ${each.n} right`}`;
+    const all = groups.filter((each) => each.asked === asked).sort((a, b) => a.step - b.step || a.group - b.group);
+    if (all.length < 2) return [];
     const here = (each) => each.step === step && each.group === group;
-    const lines = times.flatMap((each, i) => [i ? " → " : "This question over the steps: ", here(each) ? h("b", {}, said(each)) : h("a", { href: `#groups/${number_}/${each.step}/${each.group}` }, said(each))]);
-    return [h("p", { class: "quiet over" }, lines)];
+    const every = Math.ceil(all.length / TIMES);
+    const times = all.filter((each, i) => i % every === 0 || i === all.length - 1 || here(each));
+    return [h("section", { class: "over", "aria-label": "This question over the steps" }, h("h3", {}, "This question over the steps"), h("ol", {}, times.map((each) => time(each, here(each)))))];
+  }
+  function time(each, here) {
+    const name = `step ${each.step}`;
+    const right = each.right === null ? "" : `${each.right} of ${each.n} right`;
+    const often = h("span", { class: "often" });
+    ask(`${number_}/group/${each.step}/${each.group}`).then((found) => often.append(...mostOften(found.rows).flat()), () => {});
+    return h(
+      "li",
+      {},
+      here ? h("b", {}, name) : h("a", { href: `#groups/${number_}/${each.step}/${each.group}` }, name),
+      h("span", {}, right, share(each)),
+      h("span", { class: "quiet" }, `reward ${number(each.mean)}, ${number(each.tokens, 0)} tokens`),
+      often,
+    );
   }
 
   /** Open the next group of the list, or the one before it. */
@@ -169,6 +188,15 @@ async function groupsView(number_, run, chosen, went) {
   );
 }
 
+/** The text that most of these completions have, how many they are, and whether it is right. */
+function mostOften(rows) {
+  const copies = (row) => rows.filter((each) => each.text === row.text).length;
+  const [most] = [...rows].sort((a, b) => copies(b) - copies(a));
+  const right = most.rewards.correct_answer;
+  const judged = right === undefined || right === null ? "" : right >= 1 ? "right" : "wrong";
+  return [h("b", { class: `kind ${judged === "right" ? "won" : judged && "lost"}` }, `×${copies(most)} ${judged}`), " ", visible(most.text)];
+}
+
 function moveInList(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) return;
@@ -233,7 +261,7 @@ function groupDetail(number_, run, group) {
     const earned = h("output", { class: "number", "data-reward": i }, number(totals[i]));
     const slider = h("input", { type: "range", min: lowest, max: highest, step: 0.01, value: totals[i] ?? 0, disabled: !movable, "aria-label": `Reward of completion ${row.row}`, oninput: () => move(i, Number(slider.value)) });
     const parts = Object.entries(row.rewards).map(([name, each]) => `${name} ${number(each)}`);
-    const weight = weightOfToken(row.tokens, batch, settings);
+    const weight = group.group < 0 ? null : weightOfToken(row.tokens, batch, settings);
     const facts = [
       `${row.tokens} tokens`,
       row.truncated ? "truncated" : "",
@@ -256,7 +284,7 @@ function groupDetail(number_, run, group) {
         steps ? steps.element : null,
         text,
         row.length > row.text.length ? h("p", { class: "quiet" }, `the first ${number(row.text.length)} of ${number(row.length)} characters`) : null,
-        h("p", { class: "quiet" }, facts.length ? `${facts.join(", ")}; ` : null, h("a", { href: `#tokens/${number_}/${group.step}/${row.row}` }, "its tokens")),
+        h("p", { class: "quiet" }, facts.join(", "), group.group < 0 ? null : "; ", group.group < 0 ? null : h("a", { href: `#tokens/${number_}/${group.step}/${row.row}` }, "its tokens")),
       ),
     };
   }
@@ -303,7 +331,7 @@ function groupDetail(number_, run, group) {
   return h(
     "div",
     {},
-    h("p", { class: "quiet where" }, `step ${group.step}, group ${group.group}`),
+    h("p", { class: "quiet where" }, placeOf(group), group.group < 0 ? ": sampled as in training, and not trained on" : null),
     h("h2", { class: "asked" }, visible(group.question)),
     h("p", {}, "right answer: ", h("b", {}, visible(group.gold))),
     head,
