@@ -21,12 +21,15 @@ from schema.recipe import Recipe
 WINDOW = 8  # logged lines that a rule looks at together
 START = 4  # logged lines that show how a run began
 NO_SIGNAL = 0.6  # share of the groups
+ALIKE = 0.45  # share of the groups
+BOTH = 0.15  # share of the groups that are all right, and of those that are all wrong
+LOW_ENTROPY = 0.12  # nats per token
 TRUNCATED = 0.3  # share of the completions
 ENTROPY = 0.1  # share of its value at the start
 SOLVED = 0.9  # share of right answers, above which a policy need not explore
 FORM_LEARNED = 0.9  # share of the highest value of the format rewards
 NOT_LEARNED = 0.05  # share of right answers
-ALIKE = 1e-6  # the spread that float32 gives equal rewards
+EQUAL = 1e-6  # the spread that float32 gives equal rewards
 LEAST_FALL = 0.05  # of the share of right answers, at a run's end
 SUSPECT = 0.1  # the chance of a loss below which a run is worth a look
 MISMATCH = 0.05  # nats between the trainer's and vLLM's log-probabilities of a token
@@ -108,12 +111,13 @@ class History:
                 self.rules_done.add(name)
         return new
 
-    def last(self, key: str) -> "Mean | None":
+    def last(self, key: str, window: int | None = None) -> "Mean | None":
         """The mean of a metric's last window; None before there is a window."""
+        window = window or self.window
         values = self.values.get(key, ())
-        if len(values) < self.window:
+        if len(values) < window:
             return None
-        return mean(values[-self.window :])
+        return mean(values[-window:])
 
     def last_of_rewards(self, names: Iterable[str]) -> "list[Mean]":
         """The mean of the last window of each of these rewards that has a window."""
@@ -130,7 +134,7 @@ class History:
             name = key.split("/")[1]
             deviations = self.values[key][-self.window :]
             values = self.values[f"rewards/{name}/mean"][-self.window :]
-            if name in TRUTH or max(deviations) > ALIKE or max(values) - min(values) > ALIKE:
+            if name in TRUTH or max(deviations) > EQUAL or max(values) - min(values) > EQUAL:
                 return {}
             constants[name] = values[-1]
         return constants
@@ -159,11 +163,34 @@ def mean(values: list[float]) -> Mean:
     return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / max(1, n - 1) / n))
 
 
+def alike(history: History) -> str | None:
+    """The policy hardly varies its answers, right or wrong. At a run's start all lines count."""
+    lines = len(history.values.get(WITHOUT_SIGNAL, ()))
+    is_start = START <= lines <= START + WINDOW
+    window = lines if is_start else history.window
+    keys = (WITHOUT_SIGNAL, CORRECT, "entropy")
+    flat, right, entropy = (history.last(key, window) for key in keys)
+    if not (flat and right and entropy) or entropy.high >= LOW_ENTROPY:
+        return None
+    # Of the groups with a signal about half of the answers are right.
+    all_right = right.value - (1 - flat.value) / 2
+    both = min(all_right, flat.value - all_right)
+    if flat.low <= (ALIKE if is_start else NO_SIGNAL) or both <= BOTH:
+        return None
+    return (
+        f"{flat.value:.0%} of the groups taught nothing over {window} logged steps, some all right"
+        f" and some all wrong: the policy answers alike ({entropy.value:.2g} nats per token). Start"
+        " again with a shorter warm start (sft.max_steps), a higher grpo.temperature"
+        f" ({history.grpo['temperature']:g}) or a lower grpo.learning_rate"
+        f" ({history.grpo['learning_rate']:g})"
+    )
+
+
 def no_signal(history: History) -> str | None:
     """Most groups earn the same reward for all their completions: all right, or all wrong."""
     flat = history.last(WITHOUT_SIGNAL)
     right = history.last(CORRECT)
-    if flat is None or flat.low <= NO_SIGNAL:
+    if flat is None or flat.low <= NO_SIGNAL or alike(history):
         return None
     observation = (
         f"{flat.value:.0%} of the groups taught nothing over the last {history.window} logged steps"
@@ -273,6 +300,7 @@ def sampler_mismatch(history: History) -> str | None:
 
 RULES = {
     "no signal": no_signal,
+    "alike": alike,
     "truncated": truncated,
     "entropy collapse": entropy_collapse,
     "form only": form_only,
@@ -290,8 +318,9 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
     flat = history.values[WITHOUT_SIGNAL]
     right = history.values[CORRECT]
     messages = {"never right": None, "fell": _fall(lines, history.grpo)}
-    if flat and min(flat) == 1 and "no signal" not in rules_done:
+    if flat and min(flat) == 1 and not rules_done & {"alike", "no signal"}:
         history.window = len(flat)
+        messages["alike"] = alike(history)
         messages["no signal"] = no_signal(history)
     elif right and max(right) == 0 and not rules_done & {"no signal", "form only"}:
         messages["never right"] = (

@@ -14,6 +14,7 @@ from schema.configs import RIGHT, fields
 from schema.configs import WITHOUT_SIGNAL as FLAT
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
+from tests.tables import cases
 from tests.waits import run_command
 from training import watch
 from training.progress import ShowAdvice
@@ -44,28 +45,36 @@ def told(history: list[dict], recipe: dict = RECIPE) -> list[tuple[int, str]]:
     return [(each.step, each.rule) for each in advice_on(history, recipe)]
 
 
-# After 100 healthy steps. It is told where the mean of eight lines is clear: with three of them far
-# off, with five that are not so far, or with all eight where none may be healthy.
-SICK = [
-    ("no signal", {FLAT: 0.9, CORRECT: 0.95}, 125),  # too easy
-    ("no signal", {FLAT: 0.9, CORRECT: 0.07}, 125),  # too hard
-    ("no signal", {FLAT: 0.9}, 125),
-    ("no signal", {FLAT: 0.9, CORRECT: ...}, 125),
-    ("no signal", {FLAT: 1, CORRECT: ..., "rewards/f/mean": 0.0, "rewards/f/std": 0.0}, 125),
-    ("truncated", {CUT: 0.6}, 125),
-    ("entropy collapse", {"entropy": 0.004}, 140),
-    ("form only", {CORRECT: 0.01, "reward": 0.26}, 140),
-    ("sampler mismatch", {MISMATCH: 0.09}, 125),
-]
+def values_of(row: dict) -> dict:
+    """The values of a row of a table: `right` and `flat` stand for their metrics, `judged` for so
+    many right answers of so many, `missing` for a value that is not logged."""
+    values = {}
+    for name, value in row.items():
+        if name == "judged":
+            value = "1" * value[0] + "0" * (value[1] - value[0])
+        key = {"right": CORRECT, "flat": FLAT, "cut": CUT, "judged": RIGHT}.get(name, name)
+        values[key] = ... if value == "missing" else value
+    return values
 
 
-@pytest.mark.parametrize(("rule", "values", "step"), SICK)
+def made(phases: list) -> list[dict]:
+    return logged(*[(lines, values_of(row)) for lines, row in phases])
+
+
+@cases(__file__, "sick")
 def test_a_sickness_is_told_once_where_it_is_clear(rule, values, step, snapshot):
-    history = logged((20, {}), (20, values), (30, {}), (20, values))
+    """Where the mean of eight lines is clear: with three of them far off, with five that are not so
+    far, or with all eight where none may be healthy."""
+    history = made([(20, {}), (20, values), (30, {}), (20, values)])
     assert told(history) == [(step, rule)]
     (advice,) = advice_on(history, RECIPE)
     assert "\n" not in advice.message
     snapshot(advice.message)
+
+
+@cases(__file__, "starts")
+def test_at_its_start_a_run_tells_its_policy_from_its_problems(phases, advice):
+    assert [list(each) for each in told(made(phases))] == advice
 
 
 @pytest.mark.parametrize("key", [key for key in WELL if key != "reward"])
@@ -147,65 +156,18 @@ def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
     assert (found.step, found.rule) == (180, "no signal") and "too easy" in found.message
 
 
-DEAD = {FLAT: 1.0, CORRECT: 0.0, "rewards/correct_answer/std": 0.0, "reward": 0.0}
-OWN = {FLAT: 1.0, CORRECT: ..., "rewards/f/mean": 0.0, "rewards/f/std": 0.0, FORM: ...}
-TWENTY, EIGHT = "1" * 10 + "0" * 40, "1" * 4 + "0" * 46
-
-
-@pytest.mark.parametrize(
-    ("history", "rule", "words"),
-    [
-        (
-            logged((2, DEAD)),
-            "no signal",
-            "taught nothing over the last 2 logged steps",
-        ),
-        (logged((1, OWN)), "no signal", "every completion earned the same (rewards.f 0)"),
-        (logged((3, {FLAT: 1.0, CORRECT: 1.0})), "no signal", "too easy by now"),
-        (logged((3, {CORRECT: 0.0})), "never right", "no completion was right in 3 logged steps"),
-        (
-            logged((1, {RIGHT: TWENTY}), (1, {RIGHT: EIGHT})),
-            "fell",
-            "held-out accuracy fell from 20.0% at step 5 to 8.0% at step 10 (0 won, 6 lost): start",
-        ),
-        (
-            logged((1, {RIGHT: "1" * 198 + "00"}), (1, {RIGHT: "1" * 194 + "0" * 6})),
-            "fell",
-            "from 99.0% at step 5 to 97.0% at step 10 (0 won, 4 lost)",
-        ),
-        (
-            logged((1, {RIGHT: EIGHT}), (1, {RIGHT: TWENTY}), (1, {RIGHT: EIGHT})),
-            "fell",
-            "from 20.0% at step 10 to 8.0% at step 15",
-        ),
-        (logged((2, {CORRECT: 0.2}), (2, {CORRECT: 0.08})), "fell", "fell from 20.0% to 8.0%"),
-        (logged((1, {CORRECT: 0.6}), (1, {CORRECT: 0.3})), "fell", "fell from 60.0% to 30.0%"),
-        (logged((1, {CORRECT: 0.6}), (2, {CORRECT: 0.3})), "fell", "fell from 60.0% to 30.0%"),
-        (logged((20, {CORRECT: 0.6}), (20, {CORRECT: 0.3})), "fell", "fell from 60.0% to 30.0%"),
-    ],
-)
-def test_a_dead_or_falling_run_speaks_at_its_end_however_short_it_was(history, rule, words):
+@cases(__file__, "ends")
+def test_a_dead_or_falling_run_speaks_at_its_end_however_short_it_was(phases, rule, words):
+    history = made(phases)
     for recipe in (RECIPE, {"grpo": {"warmup_steps": 1000}}):
         assert advice_on(history, recipe) == []
         (advice,) = advice_on(history, recipe, ended=True)
         assert advice.rule == rule and words in advice.message
 
 
-@pytest.mark.parametrize(
-    "history",
-    [
-        [],
-        logged((1, {})),
-        logged((4, {})),
-        logged((2, {CORRECT: 0.5}), (2, {CORRECT: 0.47})),
-        logged((1, {CORRECT: 0.5}), (1, {CORRECT: 0.4})),  # of 40 answers each
-        logged((1, {CORRECT: 0.6, FLAT: 1.0}), (1, {CORRECT: 0.3, FLAT: 0.9})),  # of five groups
-        logged((1, {RIGHT: "1111"}), (1, {RIGHT: "1000"})),  # three of three, by chance in 1 of 8
-        logged((1, {RIGHT: EIGHT}), (1, {RIGHT: TWENTY})),
-    ],
-)
-def test_a_short_healthy_run_ends_in_silence(history):
-    assert advice_on(history, RECIPE, ended=True) == []
+@cases(__file__, "silent_ends")
+def test_a_short_healthy_run_ends_in_silence(phases):
+    assert advice_on(made(phases), RECIPE, ended=True) == []
 
 
 @pytest.mark.parametrize("name", ["tiny-arithmetic", "with-a-reference", "too-easy"])
@@ -257,6 +219,7 @@ def test_a_page_can_ask_without_waiting_for_torch():
 
 THRESHOLDS = {  # as docs/trouble.md writes them
     "no signal": f"above {watch.NO_SIGNAL:.0%}",
+    "alike": f"below {watch.LOW_ENTROPY:g}, above {watch.ALIKE:.0%}, {watch.BOTH:.0%} of each kind",
     "truncated": f"above {watch.TRUNCATED:.0%}",
     "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and"
     f" below {watch.SOLVED:.0%} right",
