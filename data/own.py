@@ -158,11 +158,8 @@ def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str,
 
 def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | None = None) -> Rows:
     """The rows with `problem`, `solution` and `reasoning`, and with their other columns, but those
-    of trl's names.
-
-    Raises:
-        DataError: a column that `columns` names does not exist, or none can be guessed.
-    """
+    of trl's names. Raises DataError where a column that `columns` names does not exist, or none can
+    be guessed."""
     rows, names = _with_nested_columns(rows, columns or {})
     column_of = {}
     for part, column in (columns or {}).items():

@@ -245,11 +245,7 @@ def _clean(row: dict) -> dict:
 
 def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:
     """The rows that a data set's function returns. A user's own function may raise, and return,
-    anything.
-
-    Raises:
-        DataError: a user's function failed, or returned no list of rows.
-    """
+    anything: then a DataError says which."""
     try:
         rows = function(split, **arguments)
         if hasattr(rows, "__iter__") and not isinstance(rows, str | dict | Rows):
@@ -325,14 +321,9 @@ LONGEST = 100_000
 
 
 def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
-    """Why a row cannot be used, or None.
-
-    Args:
-        golds: fingerprint → gold of the problems of earlier rows.
-
-    Raises:
-        DataError: the data set has other columns than it may have, which is no fault of one row.
-    """
+    """Why a row cannot be used, or None. `golds`: the gold of each problem of earlier rows, by its
+    fingerprint. Raises DataError where the data set has other columns than it may have, which is no
+    fault of one row."""
     from rewards.verifier import gold_answer, judge
 
     _require_columns(row)

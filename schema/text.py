@@ -146,11 +146,7 @@ class PlainComposer(Composer):
 
 
 def _require_plain(event: events.NodeEvent, is_key: bool, depth: int):
-    """Refuse what a recipe may not use of YAML.
-
-    Raises:
-        Unreadable: names it.
-    """
+    """Refuse what a recipe may not use of YAML."""
     line = event.start_mark.line + 1
     value = getattr(event, "value", None)
     if isinstance(event, events.AliasEvent) or event.anchor or value == "<<":

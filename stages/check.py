@@ -77,12 +77,8 @@ def _environment_faults(
     recipe: Recipe, stages: tuple[str, ...], launched: dict, card: Card | None
 ) -> list[Fault]:
     """The faults of packages, of the run's folder, of the probe that the recipe needs, and of the
-    number of GPUs. What is missing here is a note if the recipe is checked for a `card`, because
-    the machine with that card may have it.
-
-    Args:
-        stages: those that train, and `evaluate`.
-    """
+    number of GPUs, for the stages that train and `evaluate`. What is missing here is a note if the
+    recipe is checked for a `card`, because the machine with that card may have it."""
     probe_fault = not_probed(recipe)
     faults = not_installed(recipe, stages, launched)
     if probe_fault:

@@ -135,12 +135,9 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
 
 
 def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None]:
-    """The folders of the warm start and of the run that a stage learns from, or None.
-
-    Raises:
-        RecipeError: one is not finished, or belongs to another recipe; or the recipe needs pass
-            rates and no probe has measured them.
-    """
+    """The folders of the warm start and of the run that a stage learns from, or None. Raises
+    RecipeError where one is not finished or belongs to another recipe, and where the recipe needs
+    pass rates that no probe has measured."""
     warm_start = None
     if stage.warm_start:
         warm_start = warm_start_of(recipe)

@@ -71,11 +71,8 @@ def _pass_on(number: int, frame: object):
 
 
 def _complete(options: argparse.Namespace):
-    """Set the options that accelerate leaves to its user.
-
-    Raises:
-        ValueError: the machines cannot share the processes, or have too few GPUs.
-    """
+    """Set the options that accelerate leaves to its user. Raises ValueError where the machines
+    cannot share the processes, or have too few GPUs."""
     from accelerate.commands.config import config_args
 
     file = None

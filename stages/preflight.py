@@ -83,12 +83,9 @@ def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | s
 
 
 def _refuse_beaten_rewards(recipe: Recipe):
-    """Pay cheats on a sample of the recipe's data, in this process, so that a reward that counts
-    its calls counts only those of the training.
-
-    Raises:
-        RecipeError: a cheat earns more than an honest answer.
-    """
+    """Pay cheats on a sample of the recipe's data, and refuse rewards of which one earns more than
+    an honest answer. It is paid in this process, so that a reward that counts its calls counts only
+    those of the training."""
     quiet_libraries()
 
     from evaluation.audit import sample_faults, some_golds

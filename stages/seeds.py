@@ -52,11 +52,7 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
 
 
 def _read_seeds(texts: list[str]) -> list[int]:
-    """The seeds as numbers, without repeats.
-
-    Raises:
-        RecipeError: one is no seed.
-    """
+    """The seeds as numbers, without repeats."""
     refusal = RULES["recipe"]["seed"].refusal
     numbers = []
     # The shell of make splits them in the same way, as only digits and blanks are accepted.
@@ -81,10 +77,7 @@ def _check_recipe(recipe: Recipe):
 
 def _read_summary(recipe: Recipe, seed: int) -> dict[str, tuple[int, float]]:
     """The number of held-out problems and the accuracy of every stage that one seed evaluated.
-
-    Raises:
-        RecipeError: the summary is missing or damaged.
-    """
+    Raises RecipeError where the summary is missing or damaged."""
     file = recipe.stage_dir(f"seed-{seed}") / "eval/held-out/summary.json"
     try:
         summary = parsed(file.read_text(encoding="utf-8"))

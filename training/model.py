@@ -219,13 +219,9 @@ def _make_contiguous(module: torch.nn.Module, inputs: tuple) -> tuple:
 def _stopping(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str
 ) -> GenerationConfig:
-    """The tokens at which a policy stops: its template's end of a turn and its authors' end tokens.
-    The authors' sampling settings are not used: a run samples as its recipe says. No number beyond
-    the vocabulary is a token.
-
-    Raises:
-        RecipeError: the template's end of a turn is no token of the model.
-    """
+    """The tokens at which a policy stops: its template's end of a turn, which must be a token of
+    the model, and its authors' end tokens. The authors' sampling settings are not used: a run
+    samples as its recipe says. No number beyond the vocabulary is a token."""
     vocabulary = range(model.config.get_text_config().vocab_size)
     end = tokenizer.eos_token_id
     if end not in vocabulary:

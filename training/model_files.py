@@ -254,11 +254,8 @@ def _special_tokens(settings: dict, file: Path) -> dict:
 
 
 def _lora_settings(folder: Path) -> dict[str, Any]:
-    """The fields of `LoraConfig` in an adapter's settings.
-
-    Raises:
-        RecipeError: one is set that a recipe may not set.
-    """
+    """The fields of `LoraConfig` in an adapter's settings. Refuses one that a recipe may not
+    set."""
     file = folder / ADAPTER_CONFIG
     config = _json(folder, ADAPTER_CONFIG)
     kind = config.get("peft_type")

@@ -241,12 +241,8 @@ def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
 
 
 def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
-    """The rows of each data set.
-
-    Raises:
-        RecipeError: the faults of all of them. NotReached: they would be read where the Hub is
-            reached.
-    """
+    """The rows of each data set. Raises RecipeError with the faults of all of them, or NotReached
+    where they would be read if the Hub were reached."""
     keys = ("evaluate", "benchmarks")
     golds = None  # a benchmark is one set, whatever another asks
     if part == "train":

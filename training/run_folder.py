@@ -411,11 +411,8 @@ def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
 
 
 def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
-    """The sections and keys of a resolved recipe that change what the stage of a recipe trains.
-
-    Args:
-        resolved: that recipe, or the one that a run of it saved.
-    """
+    """The sections and keys of a resolved recipe, this one or the one that a run of it saved, that
+    change what the stage of the recipe trains."""
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
     settings = {}  # what was saved may have any type
     for key in ("data", "grpo", "evaluate"):

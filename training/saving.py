@@ -137,12 +137,8 @@ class FiniteNumbers(TrainerCallback):
             self._require_finite(weights, "weight", "saved", args, state)
 
     def _require_finite(self, tensors: list[torch.Tensor], kind: str, use: str, args, state):
-        """Stop the run if a number in the tensors is not finite.
-
-        Args:
-            kind: the tensors' kind, for the message.
-            use: the step that must not follow, for the message.
-        """
+        """Stop the run if a number in the tensors is not finite. The message names their `kind`,
+        and `use`, the step that must not follow."""
         if not tensors:
             return
         # A tensor's norm is finite where all its numbers are; in float32 a sum of squares does not

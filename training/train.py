@@ -310,11 +310,8 @@ def require_known_head(trainer: Trainer, name: str):
 
 
 def _resume(trainer: Trainer, folder: RunFolder, progress: Progress):
-    """Train from the folder's checkpoint, or from the start without one.
-
-    Raises:
-        RunStopped: a library cannot read the checkpoint.
-    """
+    """Train from the folder's checkpoint, or from the start without one. Raises RunStopped where a
+    library cannot read the checkpoint."""
     try:
         checkpoint = folder.checkpoint
         if checkpoint and not sharded(trainer):
