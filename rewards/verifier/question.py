@@ -38,6 +38,8 @@ _UNIT_OF_QUESTION = re.compile(
 )
 _NUMBER_BEFORE = re.compile(r"(?:\d|\b([a-z]+))(?:[\s,~}$-]|\\[,;]|\\text\{)*$")
 _SENTENCE = re.compile(r"(?<=[.!?。？])\s+")
+_UNIT_WORDS = [word for word in NAMES if len(word) > 1 or not word.isascii()]
+_LONGEST_FIRST = sorted(_UNIT_WORDS, key=len, reverse=True)
 
 
 def stem(word: str) -> str:
@@ -136,10 +138,10 @@ class Question:
         many oysters?" wants none of hours, "How old?" none of months, "in feet" none of inches."""
         base, power, divisor = parts_of(name)
         kind = kind_of(base)
-        if kind is None and base != "unit":
+        if kind is None:
             return False
         kinds = self._kinds_asked_for
-        if kind is not None and kinds is not None and kind not in kinds:
+        if kinds is not None and kind not in kinds:
             return True
         for text in (self._asking + self.text.partition(self._asking)[2], self.text):
             is_requested = _is_requested(text, name.split(" ")[0], divisor)
@@ -189,8 +191,11 @@ class Question:
         """The units whose names the question has, and those behind one of its numbers."""
         if self.is_foreign:
             text = self.text.lower()
-            words = [word for word in NAMES if len(word) > 1 or not word.isascii()]
-            named = {NAMES[word] for word in words if word.lower() in text}
+            named = set()
+            for word in _LONGEST_FIRST:
+                if word.lower() in text:
+                    named.add(NAMES[word])
+                    text = text.replace(word.lower(), " ")  # no 厘米 in 平方厘米
             return named, named
         mentioned = set()
         measured = set()

@@ -1,9 +1,9 @@
-"""The judged answers of cases.tsv, second_mile.tsv and blind.tsv."""
+"""The judged answers of cases.tsv, second_mile.tsv, blind.tsv and models.tsv."""
 
 from pathlib import Path
 from typing import NamedTuple
 
-TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv")
+TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv", "models.tsv")
 
 
 class Row(NamedTuple):
