@@ -17,7 +17,6 @@ from .value import value
 from .value_types import Expr, Quantity, Words
 
 _ARTICLES = frozenset(["a", "an", "the"])
-_COPULA = re.compile(r"(?:입니다|이에요|예요|이다|です|である|だ)[.。]?$")
 _APPROXIMATION = re.compile(r"\s*\((?:≈|\\approx|approx\.|approximately|about)[^()]*\d[^()]*\)\W*$")
 _UNFINISHED = (
     frozenset(["is", "are", "was", "were", "be", "equals", "the", "a", "an", "in"]) | JOINING
@@ -38,14 +37,11 @@ def readings(gold: str, answer: str, question: Question, is_lenient: bool) -> It
     """
     if len(answer) > _LONGEST:
         return
-    bare = _COPULA.sub("", answer)
-    if bare != answer:
-        yield bare
-    core = bare
-    if _TWO_LETTERS.search(bare):
+    core = answer
+    if _TWO_LETTERS.search(answer):
         for may_say_what_is_asked in (False, True)[: 1 + is_lenient]:
-            core = answer_in(gold, bare, question, may_say_what_is_asked) or bare
-            if core != bare:
+            core = answer_in(gold, answer, question, may_say_what_is_asked) or answer
+            if core != answer:
                 yield core
     decimal = with_decimal_points(core, question)
     if decimal != core:

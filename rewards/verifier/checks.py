@@ -23,10 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .arithmetic import value_of
-from .extract import STRICT, Extraction, Verdict, answer_blocks, extract
+from .extract import STRICT, Extraction, Verdict, extract
 from .pool import OUTSIDE, output_of
 from .tables import rows
-from .thoughts import outside_thoughts
+from .thoughts import answer_blocks, outside_thoughts
 
 # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
 _LONGEST_EXPRESSION = 500

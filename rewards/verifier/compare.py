@@ -98,11 +98,6 @@ def unordered(golds: Sequence[Value], answers: Sequence[Value], context: Context
     return True
 
 
-def tuples(gold: Tuple, answer: Tuple, context: Context) -> bool:
-    """Tuples have the same values in the same order."""
-    return ordered(gold.items, answer.items, context)
-
-
 def intervals(gold: Interval, answer: Interval, context: Context) -> bool:
     """Intervals have the same brackets and ends."""
     if (gold.left_open, gold.right_open) != (answer.left_open, answer.right_open):
@@ -225,7 +220,7 @@ RULES = [
     ),
     Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], clocks.ratios),
     Rule("as measures", [(Measure, Measure)], clocks.measures),
-    Rule("as tuples", [(Tuple, Tuple)], tuples),
+    Rule("as tuples", [(Tuple, Tuple)], columns),
     Rule("as intervals or points", [(Interval, Interval)], intervals),
     Rule("as matrices", [(Matrix, Matrix)], matrices),
     Rule("as columns", _both_ways(Matrix, Tuple, Interval), columns),

@@ -14,7 +14,7 @@ from .notation import key
 from .phrases import CONCLUDING, LONGEST_SENTENCE, TABLES
 from .question import ANNOUNCING, words_of
 from .tables import alternatives
-from .thoughts import ANSWER_TAG, END_OF_TURN, NEXT_QUESTION, outside_thoughts
+from .thoughts import END_OF_TURN, NEXT_QUESTION, answer_blocks, outside_thoughts
 from .units import is_known_unit, unit
 
 STRICT = "strict"  # only a closed <answer> block
@@ -126,23 +126,6 @@ def _first_answer(visible: str) -> str:
 def _has_place(text: str) -> bool:
     """Whether `text` has a block, a box or an announcement."""
     return bool(answer_blocks(text)[0] or boxes(text) or _STATEMENT.search(text))
-
-
-def answer_blocks(visible: str) -> tuple[list[str], bool]:
-    """Return the contents of the `<answer>` blocks, and whether the last is closed."""
-    blocks: list[str] = []
-    start = None
-    for tag in ANSWER_TAG.finditer(visible):
-        if not tag[1]:
-            if start is not None:  # opened twice: neither says what the answer is
-                blocks.append("")
-            start = tag.end()
-        elif start is not None:
-            blocks.append(visible[start : tag.start()])
-            start = None
-    if start is None:
-        return blocks, True
-    return [*blocks, visible[start:]], False
 
 
 def _extract_from_blocks(blocks: list[str]) -> Extraction:

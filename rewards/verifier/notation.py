@@ -33,7 +33,6 @@ _TRANSLATE = str.maketrans(CHARACTERS)
 _SUBSTITUTIONS = [(row.needs, re.compile(row.pattern).sub, row.replacement) for row in SPELLINGS]
 _SCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ₀₁₂₃₄₅₆₇₈₉", "0123456789+-n0123456789")
 _BARE = re.compile(r"-?\d+(?:\.\d+)?|[a-z]", re.ASCII)
-_ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")
 # 1.234,50, 5,00 € and 2,5%, with a decimal comma; 1.234.567; 1,50,000 and ₹12,34,567, grouped as in
 # India.
 _COMMAS = re.compile(
@@ -49,16 +48,6 @@ def _with_point(match: re.Match) -> str:
     """The number without separators and with a decimal point."""
     integer, *decimals = filter(None, match.groups())
     return ".".join([re.sub(r"\D", "", integer), *decimals])
-
-
-def _parentheses_to_braces(text: str) -> str:
-    r"""`\sqrt(2+x)` as `\sqrt{2+x}`."""
-    while match := _ROOT_OF_PARENTHESES.search(text):
-        end = closing(text, match.end() - 1)
-        if end is None:
-            return text
-        text = rf"{text[: match.start()]}\sqrt{{{text[match.end() : end]}}}{text[end + 1 :]}"
-    return text
 
 
 @lru_cache(maxsize=65536)
@@ -79,7 +68,7 @@ def plain(text: str) -> str:
     for needs, substitute, replacement in _SUBSTITUTIONS:
         if needs in text:
             text = substitute(replacement, text)
-    return _parentheses_to_braces(text).strip()
+    return text.strip()
 
 
 def _in_ascii(text: str) -> str:

@@ -100,10 +100,6 @@ def _agree(last: str, side: str, context: Context) -> bool:
     not."""
     last_value = value(last)
     side_value = value(side)
-    if isinstance(last_value, Quantity) and isinstance(side_value, Quantity):
-        units = {last_value.unit, side_value.unit}
-        if len(units) == 2 and "" not in units:  # 2.5 L = 2500 mL
-            return True
     try:
         if context.same(last_value, side_value):
             return True

@@ -148,8 +148,6 @@ def compound(text: str) -> Measure | Quantity | None:
 
 def clock(text: str) -> Clock | None:
     """`3:30 p.m.`, `5 o'clock`, `noon`."""
-    if text.lower() in ("noon", "midnight"):
-        return Clock(720, "p") if text.lower() == "noon" else Clock(0, "a")
     match = _CLOCK.fullmatch(text)
     if match is None or not match["half"]:
         return None

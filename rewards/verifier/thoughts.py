@@ -14,7 +14,7 @@ from .tables import rows
 # has left the special tokens out.
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final[^<]{0,40}<\|message\|>|assistantfinal")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary)|\A\s*analysis(?![ a-z])")
-ANSWER_TAG = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
+_ANSWER_TAG = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 # a line with which a base model goes on to a question of its own
 NEXT_QUESTION = re.compile(
     r"\n\s*+(?:#+ *|\*\*)?(?:question|q|problem|exercise|human|user|instruction)(?: ?\d+)?(?:\*\*)?"
@@ -87,12 +87,25 @@ def outside_thoughts(response: str) -> str | None:
 
 def _has_answer_block(text: str) -> bool:
     """Whether `text` has a closed `<answer>` block."""
-    is_open = False
-    for tag in ANSWER_TAG.finditer(text):
-        if tag[1] and is_open:
-            return True
-        is_open = is_open or not tag[1]
-    return False
+    blocks, is_closed = answer_blocks(text)
+    return len(blocks) > (not is_closed)
+
+
+def answer_blocks(visible: str) -> tuple[list[str], bool]:
+    """Return the contents of the `<answer>` blocks, and whether the last is closed."""
+    blocks: list[str] = []
+    start = None
+    for tag in _ANSWER_TAG.finditer(visible):
+        if not tag[1]:
+            if start is not None:  # opened twice: neither says what the answer is
+                blocks.append("")
+            start = tag.end()
+        elif start is not None:
+            blocks.append(visible[start : tag.start()])
+            start = None
+    if start is None:
+        return blocks, True
+    return [*blocks, visible[start:]], False
 
 
 def last_turn(turns: Sequence[str]) -> str:

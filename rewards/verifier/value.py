@@ -48,10 +48,6 @@ _OR = re.compile(
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _COMMA = re.compile(r"[,;]")
 _ALL_TEXT = re.compile(r"\A\\text\{([^{}]*)\}\Z")
-_SET_BY_A_RULE = re.compile(
-    r"\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid(?![a-z]))(.*)\\\}"
-)
-_REALS = ("all real numbers", "all reals", "real numbers")
 _ALL_REALS = Interval(MINUS_INFINITY, INFINITY, True, True)
 _WITHOUT = re.compile(
     r"\\(?:setminus|backslash)(?![a-zA-Z])|(?<=\\mathbb\{R\})\s*[-\\](?=\s*[\[(\\])"
@@ -225,13 +221,10 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
 
 
 def _brackets(text: str) -> Value | None:
-    if text == r"\mathbb{R}" or text.casefold() in _REALS:
+    if text == r"\mathbb{R}":
         return _ALL_REALS
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
         return Set(())
-    by_rule = _SET_BY_A_RULE.fullmatch(text)
-    if by_rule:
-        return value(by_rule[1])
     if text.startswith(r"\{") and text.endswith(r"\}"):
         return Set(_flattened(map(value, _parts(text[2:-2]))))
     if text[:1] not in ("(", "[") or text[-1:] not in (")", "]"):
