@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from . import clocks, relations, single_values
 from .context import Algebra, Context, Rule
-from .phrases import ORDER
+from .phrases import asks_for
 from .tables import patterns
 from .value import is_name, value
 from .value_types import (
@@ -145,7 +145,7 @@ def named_values(gold: List | Point, answer: List | Point, context: Context) -> 
             return False
         by_name = List(tuple(sorted(values, key=lambda item: item.sides[0])))
         values = _in_order(by_name, parts) or _named_values(by_name)
-    elif not parts and not ORDER.is_in(context.question):
+    elif not parts and not asks_for("an order", context.question):
         return False
     if named is gold:
         return ordered(values, coordinates, context)
@@ -170,7 +170,7 @@ def lists(gold: List | Set | Union, answer: List | Set | Union, context: Context
     if isinstance(gold, Set | Union):
         return unordered(gold.items, answer.items, context)
     names = _names(gold)
-    if not names and ORDER.is_in(context.question):
+    if not names and asks_for("an order", context.question):
         return isinstance(answer, List) and ordered(gold.items, answer.items, context)
     parts = [] if names else _parts_of(gold, context.question)
     if parts:

@@ -9,7 +9,7 @@ from math import gcd
 from .arithmetic import has_square_in_root
 from .notation import closing, key, plain
 from .numerals import NUMBER, SCALES
-from .phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, SIMPLIFIED, Phrase
+from .phrases import asks_for
 from .question import Question
 from .value import is_name, value
 from .value_types import Clock, Expr, InBase, Quantity, Ratio, Relation, Value, Words
@@ -32,7 +32,7 @@ def objection(
         return "copied from the question"
     request = _form_missed(expected, typed, gold, answer, question)
     if request:
-        return f"the question asks for {request.name}"
+        return f"the question asks for {request}"
     if _unit_differs(expected, typed, question):
         return "another unit than the question asks for"
     return None
@@ -91,25 +91,26 @@ def _is_reducible(typed: Value) -> bool:
 
 def _form_missed(
     expected: Value, typed: Value, gold: str, answer: str, question: str
-) -> Phrase | None:
+) -> str | None:
     """The form asked for that the answer lacks: (-∞, 5) and not `x < 5`, 3/4 and not 6/8."""
     is_fraction = isinstance(expected, Quantity) and isinstance(typed, Quantity)
     if is_fraction or (isinstance(expected, Ratio) and isinstance(typed, Ratio)):
         is_coarse = _is_reducible(typed) and (is_fraction or not _is_reducible(expected))
-        return LOWEST_TERMS if is_coarse and LOWEST_TERMS.is_in(question) else None
-    if INTERVAL.is_in(question):
+        return "lowest terms" if is_coarse and asks_for("lowest terms", question) else None
+    if asks_for("interval notation", question):
         is_missed = form(typed, answer) == "inequality" and form(expected, gold) != "inequality"
-        return INTERVAL if is_missed else None
+        return "interval notation" if is_missed else None
     if isinstance(expected, Expr) and isinstance(typed, Expr):
         return _form_of_expression_missed(expected.text, typed.text, question)
     return None
 
 
-def _form_of_expression_missed(gold: str, answer: str, question: str) -> Phrase | None:
-    if SIMPLIFIED.is_in(question) and has_square_in_root(answer) and not has_square_in_root(gold):
-        return SIMPLIFIED
+def _form_of_expression_missed(gold: str, answer: str, question: str) -> str | None:
+    is_root = asks_for("the simplest root", question)
+    if is_root and has_square_in_root(answer) and not has_square_in_root(gold):
+        return "the simplest root"
     has_other_signs = _signs_of(gold) != _signs_of(answer)
-    wanted = [request for request in (FACTORED, EXPANDED) if request.is_in(question)]
+    wanted = [request for request in ("a product", "a sum") if asks_for(request, question)]
     return wanted[0] if wanted and has_other_signs else None
 
 

@@ -25,10 +25,6 @@ class Phrase:
     def regex(self) -> re.Pattern:
         return re.compile(self.pattern)
 
-    def is_in(self, question: str) -> bool:
-        """Whether `question` makes this request."""
-        return self.regex.search(question) is not None
-
 
 @dataclass
 class Table:
@@ -80,19 +76,9 @@ def _read() -> dict[str, Table]:
 
 
 TABLES = _read()
-REQUESTS = {request.name: request for request in TABLES.pop("REQUESTS").phrases}
+REQUESTS = {request.name: request.regex for request in TABLES.pop("REQUESTS").phrases}
 # Words between the way to the answer and the answer.
 CONCLUDING = alternatives("concluding.txt")
-PERCENT = REQUESTS["a percentage"]
-BASE = REQUESTS["a base"]
-INTO_BASE = REQUESTS["a number in another base"]
-UNIT = REQUESTS["a unit"]
-LOWEST_TERMS = REQUESTS["lowest terms"]
-FACTORED = REQUESTS["a product"]
-SIMPLIFIED = REQUESTS["the simplest root"]
-EXPANDED = REQUESTS["a sum"]
-ORDER = REQUESTS["an order"]
-INTERVAL = REQUESTS["interval notation"]
 
 
 def hedge(answer: str) -> str | None:
@@ -102,4 +88,4 @@ def hedge(answer: str) -> str | None:
 
 def asks_for(request: str, question: str) -> bool:
     """Whether `question` makes the request of this name."""
-    return REQUESTS[request].is_in(question)
+    return REQUESTS[request].search(question) is not None

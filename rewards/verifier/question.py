@@ -8,7 +8,7 @@ from itertools import chain
 
 from .notation import plain
 from .numerals import SCALES, is_number_word
-from .phrases import REQUESTS, UNIT, asks_for
+from .phrases import REQUESTS, asks_for
 from .tables import rows, word_lists
 from .units import KINDS, NAMES, is_known_unit, kind_of, parts_of
 from .units import unit as unit_name
@@ -69,7 +69,7 @@ def _is_requested(text: str, name: str, divisor: str | None) -> bool | None:
     """Whether a text asks for a unit ("in feet", "how many dollars per day"), or for another one of
     its kind; None where it asks for none."""
     text = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(text).lower())
-    wanted = [unit_name(phrase) or "" for phrase in UNIT.regex.findall(text)]
+    wanted = [unit_name(phrase) or "" for phrase in REQUESTS["a unit"].findall(text)]
     rates = {parts_of(unit)[2] for unit in wanted if unit.split(" ")[0] == name}
     kind = kind_of(name.split("^")[0])
     if rates:
@@ -151,7 +151,7 @@ class Question:
             return True
         if kind == "time" and not self.is_foreign and not self._asks_for_time(base):
             return True
-        content = REQUESTS["an area or a volume"].regex.search(self._asking.lower())
+        content = REQUESTS["an area or a volume"].search(self._asking.lower())
         if content and not divisor and KINDS.get(base, "length") == "length":
             return power != ("2" if content[1] == "area" else "3")
         return kind in ASKED_BY and not self._measures_with(base, kind)
@@ -222,7 +222,8 @@ class Question:
         asking = self._asking.lower()
         if asks_for("money", asking):
             return {"money"}
-        wanted = [re.split(r" per |/| an? ", phrase)[0] for phrase in UNIT.regex.findall(asking)]
+        wanted = REQUESTS["a unit"].findall(asking)
+        wanted = [re.split(r" per |/| an? ", phrase)[0] for phrase in wanted]
         kinds = _kinds_in(" ".join(wanted))
         if kinds or asks_for("an amount", asking):
             return kinds or None

@@ -6,7 +6,7 @@ from .arithmetic import far_apart, functions_in
 from .context import Context
 from .notation import key, plain
 from .numerals import SCALES, base_named
-from .phrases import BASE, INTO_BASE, PERCENT, asks_for
+from .phrases import REQUESTS, asks_for
 from .units import AMOUNTS
 from .value_types import Expr, InBase, Quantity, Words
 
@@ -60,8 +60,8 @@ def _by_percent(gold: Quantity, answer: Quantity, question: str) -> bool:
         return gold.value == answer.value
     if gold.unit or answer.unit:
         return False
-    asks_for_percent = PERCENT.is_in(question.replace("\\%", "percent").replace("%", "percent"))
-    if answer.percent and asks_for_percent:
+    in_words = question.replace("\\%", "percent").replace("%", "percent")
+    if answer.percent and asks_for("a percentage", in_words):
         return gold.value == answer.value
     percent = gold.value if gold.percent else answer.value
     share = answer.value if gold.percent else gold.value
@@ -95,7 +95,7 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
         fraction = rf"\frac{{{answer.value.numerator}}}{{{answer.value.denominator}}}"
         return not answer.percent and same_texts(gold.text, fraction, context)
     texts = (gold.text, answer.text)
-    if BASE.is_in(question) and all(map(_DIGITS.fullmatch, texts)):
+    if asks_for("a base", question) and all(map(_DIGITS.fullmatch, texts)):
         return gold.text == answer.text.upper()  # FE is not E times F
     colons = [text.count(":") for text in texts]
     if min(colons) > 0 or max(colons) > 1:
@@ -146,7 +146,7 @@ def numbers_in_base(
         return False
     # Ten is the base of every question that names none.
     question = context.question
-    is_ten = with_base.base == 10 and not BASE.is_in(question)
+    is_ten = with_base.base == 10 and not asks_for("a base", question)
     if with_base is not gold and not is_ten and not _asks_for_base(with_base.base, question):
         return False
     digits = bare.written if isinstance(bare, Quantity) else bare.text
@@ -155,9 +155,12 @@ def numbers_in_base(
 
 def _asks_for_base(base: int, question: str) -> bool:
     """Whether the question names a base, and it is this one."""
-    if not BASE.is_in(question):
+    if not asks_for("a base", question):
         return False
-    names = [next(filter(None, groups)) for groups in INTO_BASE.regex.findall(question)]
+    names = [
+        next(filter(None, groups))
+        for groups in REQUESTS["a number in another base"].findall(question)
+    ]
     return not names or base_named(names[-1]) in (None, base)
 
 
