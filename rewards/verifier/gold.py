@@ -21,14 +21,9 @@ _BESIDE = re.compile(
     r" *= *)?"
 )
 _ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re.IGNORECASE)
-_PRINTED: list[re.Pattern] = []
-_UNEARNABLE: list[tuple[str, re.Pattern]] = []
-for _reason, _pattern in rows("golds.tsv"):
-    if _reason == "printed":
-        _PRINTED.append(re.compile(_pattern, re.DOTALL))
-    else:
-        _UNEARNABLE.append((_reason, re.compile(_pattern, re.DOTALL | re.IGNORECASE)))
-del _reason, _pattern
+_KINDS = [(kind, re.compile(text, re.DOTALL | re.IGNORECASE)) for kind, text in rows("golds.tsv")]
+_PRINTED = [pattern for kind, pattern in _KINDS if kind == "printed"]
+_UNEARNABLE = [(reason, pattern) for reason, pattern in _KINDS if reason != "printed"]
 _SENTENCE_ENDS = re.compile(r"[a-z0-9)$][.!?]\s+[A-Z]|\n")
 _OPTIONS = re.compile(r"^[ \t]*\(?([A-E])[.):][ \t]+(\S+)", re.MULTILINE)
 _MOST_WORDS = 30  # of an answer that nobody could spell like the gold
@@ -40,14 +35,9 @@ MOST_NUMBERS = 10
 LARGEST_NUMBER = 10**9
 
 
-def boxed(text: str) -> list[str]:
-    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; unclosed ones
-    are left out."""
-    return [content for _, _, content in boxes(text)]
-
-
 def boxes(text: str) -> list[tuple[int, int, str]]:
-    """(start, end, content) of what `boxed` finds: `text[start:end]` is the whole box."""
+    r"""(start, end, content) of every outermost `\boxed{...}` or `\boxed 2`, without unclosed ones:
+    `text[start:end]` is the whole box."""
     spans = []
     closing = None  # computed once, where there is a box at all
     position = 0

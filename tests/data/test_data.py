@@ -13,7 +13,7 @@ from data import prompt
 from data.identity import overlaps, split_validation
 from data.problems import load
 from data.sources import DataError
-from rewards.verifier.gold import boxed, gold_answer, why_unearnable
+from rewards.verifier.gold import boxes, gold_answer, why_unearnable
 from schema.recipe import load_recipe
 from tests.support import write_lines
 from tests.tables import cases, rows
@@ -27,7 +27,8 @@ def test_gold_answer(text, gold):
 
 def test_boxed_finds_every_box_in_order():
     expected = ["1", r"\sqrt{2}", "3"]
-    assert boxed(r"\boxed{1} and \boxed{\sqrt{2}} and \boxed 3, \boxeder{4}") == expected
+    spans = boxes(r"\boxed{1} and \boxed{\sqrt{2}} and \boxed 3, \boxeder{4}")
+    assert [content for _, _, content in spans] == expected
 
 
 def write_parquet(file: Path, **columns):
