@@ -38,9 +38,8 @@ def reach():
         import datasets
 
         os.environ["HF_HUB_OFFLINE"] = "1"
-        constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = (
-            datasets.config.HF_DATASETS_OFFLINE
-        ) = True
+        constants.HF_HUB_OFFLINE = True
+        datasets.config.HF_HUB_OFFLINE = datasets.config.HF_DATASETS_OFFLINE = True
 
 
 def is_offline() -> bool:

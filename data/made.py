@@ -4,6 +4,7 @@ problems (reach a number from others). One problem in ten is `test`, whatever `r
 import json
 import random
 import zlib
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, product
 
@@ -48,13 +49,10 @@ def arithmetic(
         slips=(slips, 0, 1),
         repeats=(repeats, 0, 9),
     )
-    low, count = _range(digits)
     draw_slip = random.Random(digits + 1)
     draw_repeats = random.Random(digits + 2)
     sums = []
-    for pair in random.Random(digits).sample(range(count * count), min(rows, count * count)):
-        a = low + pair // count
-        b = low + pair % count
+    for a, b in _pairs(digits, rows):
         if not _is_in(split, f"{a}+{b}"):
             continue
         forgets = draw_slip.random() < slips
@@ -63,11 +61,15 @@ def arithmetic(
     return sums
 
 
-def _range(digits: int) -> tuple[int, int]:
-    """The lowest number of so many digits, and how many there are."""
+def _pairs(digits: int, rows: int) -> Iterator[tuple[int, int]]:
+    """At most `rows` distinct pairs of numbers of exactly so many digits."""
+    low = 10 ** (digits - 1)
+    count = 9 * low
     if digits == 1:
-        return 0, 10
-    return 10 ** (digits - 1), 9 * 10 ** (digits - 1)
+        low = 0
+        count = 10
+    for pair in random.Random(digits).sample(range(count * count), min(rows, count * count)):
+        yield low + pair // count, low + pair % count
 
 
 def worked_sum(a: int, b: int, forgets: bool, again: int) -> dict[str, str]:
@@ -100,13 +102,10 @@ def products(split: str, digits: int = 3, rows: int = 8000, calls: float = 0.25)
         DataError: an argument is out of range.
     """
     _require(digits=(digits, 2, 9), rows=(rows, 1, 1_000_000), calls=(calls, 0, 1))
-    low, count = _range(digits)
     draw = random.Random(digits + 1)
     rows_of_split = []
-    for pair in random.Random(digits).sample(range(count * count), min(rows, count * count)):
-        a = low + pair // count
-        b = low + pair % count
-        guess = str(a * b + draw.randint(1, low))
+    for a, b in _pairs(digits, rows):
+        guess = str(a * b + draw.randint(1, 10 ** (digits - 1)))
         calls_tool = draw.random() < calls
         if not _is_in(split, f"{a}*{b}"):
             continue
