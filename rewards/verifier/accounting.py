@@ -114,7 +114,7 @@ def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:
     if divisor and "/" not in gold and not question.asks_for_rate(divisor):
         return f"per {divisor}"
     for word in words_of(typed.unit):
-        is_unit = is_known_unit(word) or is_known_unit(word.lower())
+        is_unit = word == "unit" or is_known_unit(word) or is_known_unit(word.lower())
         if not is_unit and word.lower() not in ANNOUNCING and not question.counts(word):
             return word
     return None

@@ -37,6 +37,7 @@ _UNIT_OF_QUESTION = re.compile(
     r"|\$ ?\d[\d,.]*(?![\d$])(?!\\?\$| ?[-=+*^<>\\{}(])|(?<=\d)[\"”″]"
 )
 _NUMBER_BEFORE = re.compile(r"(?:\d|\b([a-z]+))(?:[\s,~}$-]|\\[,;]|\\text\{)*$")
+_POWERS = {"2": "an area", "3": "a volume"}  # of a length, by what a question asks for
 _SENTENCE = re.compile(r"(?<=[.!?。？])\s+")
 _UNIT_WORDS = [word for word in NAMES if len(word) > 1 or not word.isascii()]
 _LONGEST_FIRST = sorted(_UNIT_WORDS, key=len, reverse=True)
@@ -138,10 +139,10 @@ class Question:
         many oysters?" wants none of hours, "How old?" none of months, "in feet" none of inches."""
         base, power, divisor = parts_of(name)
         kind = kind_of(base)
-        if kind is None:
+        if kind is None and base != "unit":
             return False
         kinds = self._kinds_asked_for
-        if kinds is not None and kind not in kinds:
+        if kind is not None and kinds is not None and kind not in kinds:
             return True
         for text in (self._asking + self.text.partition(self._asking)[2], self.text):
             is_requested = _is_requested(text, name.split(" ")[0], divisor)
@@ -151,9 +152,13 @@ class Question:
             return True
         if kind == "time" and not self.is_foreign and not self._asks_for_time(base):
             return True
-        content = REQUESTS["an area or a volume"].search(self._asking.lower())
-        if content and not divisor and KINDS.get(base, "length") == "length":
-            return power != ("2" if content[1] == "area" else "3")
+        asking = self._asking.lower()
+        powers = [power for power, request in _POWERS.items() if asks_for(request, asking)]
+        is_length = KINDS.get(base, "length") == "length" and not divisor
+        if powers and is_length and power not in powers:
+            return True
+        if base == "unit":
+            return power != "" and power not in powers
         return kind in ASKED_BY and not self._measures_with(base, kind)
 
     def _counts_another(self, base: str) -> bool:

@@ -213,6 +213,6 @@ def expression(text: str) -> Expr:
     if name is None:
         return Expr(text)
     is_marked = match[1].startswith(("\\text", "^", "\\pmod"))
-    if is_marked or is_known_unit(name) or not name:
+    if is_marked or is_known_unit(name) or not name or name.startswith("unit^"):
         return Expr(text[: match.start()].strip(), name)
     return Expr(text)
