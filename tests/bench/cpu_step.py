@@ -1,7 +1,7 @@
 """How long do the parts of a GRPO step on a CPU take, with and without training/cpu.py, beside what
 the machine can do?
 
-    MATH_DATA_DIR=folder python -m tests.bench.cpu_step recipes/smollm2-svamp.yaml [key=value …]
+    python -m tests.bench.cpu_step recipes/smollm2-arithmetic.yaml [key=value …]
 
 Trains the recipe's policy for three steps from its base model, by turns without and with what
 training/cpu.py does, each time in a process of its own, and prints the medians. The first step
