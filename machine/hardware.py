@@ -67,8 +67,8 @@ def has_gpu() -> bool:
 @cache
 def has_arithmetic(dtype: str) -> bool:
     """Whether the device computes in that dtype natively, and a CPU faster than in float32: some
-    Xeons with AVX512-BF16 take twice as long. Otherwise it is emulated, several times slower than
-    float32, which torch's own `is_bf16_supported` counts as support."""
+    Xeons with AVX512-BF16 take up to twice as long. Otherwise it is emulated, several times slower
+    than float32, which torch's own `is_bf16_supported` counts as support."""
     if dtype == "float32":
         return True
     import torch

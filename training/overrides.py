@@ -19,6 +19,7 @@ from transformers import TrainerCallback, set_seed
 from runs.folder import SAME_QUESTIONS
 from schema.configs import WITHOUT_SIGNAL
 from training.scoring import without_signal
+from training.train import sharded
 
 SAME = 4  # held-out questions, at most, that each evaluation also samples
 
@@ -129,8 +130,7 @@ class GreedyEvaluation:
         self.log_completions = writes_completions
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
-        is_alone = not (self.use_vllm or self.is_fsdp_enabled or self.is_deepspeed_enabled)
-        if self.log_completions and is_alone:
+        if self.log_completions and not self.use_vllm and not sharded(self):
             self.sample_same_questions()
         if self.use_vllm:
             generator = self.vllm_generation

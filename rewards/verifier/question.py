@@ -152,14 +152,21 @@ class Question:
             return True
         if kind == "time" and not self.is_foreign and not self._asks_for_time(base):
             return True
+        if self._wants_another_power(base, power, divisor):
+            return True
+        return kind in ASKED_BY and not self._measures_with(base, kind)
+
+    def _wants_another_power(self, base: str, power: str, divisor: str | None) -> bool:
+        """Whether an area or a volume is asked for, and this power of a length is neither. Square
+        and cubic "units" are right only where they are asked for."""
         asking = self._asking.lower()
         powers = [power for power, request in _POWERS.items() if asks_for(request, asking)]
-        is_length = KINDS.get(base, "length") == "length" and not divisor
-        if powers and is_length and power not in powers:
+        if power in powers:
+            return False
+        if base == "unit" and power != "":
             return True
-        if base == "unit":
-            return power != "" and power not in powers
-        return kind in ASKED_BY and not self._measures_with(base, kind)
+        is_length = KINDS.get(base, "length") == "length" and not divisor
+        return powers != [] and is_length
 
     def _counts_another(self, base: str) -> bool:
         """Whether the question counts another unit of the kind: "How many leap years"."""

@@ -88,7 +88,9 @@ def outside_thoughts(response: str) -> str | None:
 def _has_answer_block(text: str) -> bool:
     """Whether `text` has a closed `<answer>` block."""
     blocks, is_closed = answer_blocks(text)
-    return len(blocks) > (not is_closed)
+    if is_closed:
+        return blocks != []
+    return len(blocks) > 1
 
 
 def answer_blocks(visible: str) -> tuple[list[str], bool]:

@@ -58,7 +58,7 @@ class Clock(TrainerCallback):
         trainer.model.generate = self.timed_generate
         trainer._compute_loss = self.watched_loss
         head = trainer.accelerator.unwrap_model(trainer.model).get_output_embeddings().weight
-        body = -head.numel()  # the embedding is looked up, and often is the head
+        body = -head.numel()  # which is among the modules too
         for module in trainer.model.modules():
             is_product = isinstance(module, torch.nn.Linear)
             if is_product and not module.weight.requires_grad:
