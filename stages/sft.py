@@ -36,6 +36,7 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
     from trl import SFTTrainer
 
     from evaluation import own_solutions
+    from training.cpu import speed_up_adapter
     from training.model import load_model
     from training.train import keep_adapter_float32
 
@@ -64,6 +65,7 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
         )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
+    speed_up_adapter(trainer.model)
     kind = "worked" if recipe.data.own_solutions is None else "own"
     yield Training(trainer, f"{len(dataset):,} {kind} solutions", start.rows, sampled)
     yield Trained({"own_solutions": figures})

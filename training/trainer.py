@@ -13,6 +13,7 @@ from console.faults import Fault, RecipeError, said_by_library
 from schema import configs
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
+from training.cpu import speed_up_adapter
 from training.model import load_model
 from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder, write_completions
 from training.progress import ShowAdvice
@@ -162,6 +163,7 @@ def _built(
         trainer = kind(model=model, processing_class=tokenizer, peft_config=adapter, **arguments)
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, trained_weights)
+    speed_up_adapter(trainer.model)
     if trainer.is_fsdp_enabled and trainer.ref_model is not None:
         share_reference(trainer, load_model(recipe, tokenizer, warm_start))
     return trainer

@@ -6,6 +6,8 @@ import types
 import pytest
 import torch
 import trl.trainer.utils
+from peft import LoraConfig, get_peft_model
+from peft.tuners.lora import Linear
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, GenerationConfig
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -78,10 +80,44 @@ def test_a_token_attends_to_shared_keys_without_copies(
     torch.testing.assert_close(output, expected, atol=close, rtol=close)
 
 
+@pytest.mark.parametrize("heads, key_heads", [(9, 3), (4, 4)])
+def test_few_keys_are_attended_to_by_products_and_so_is_the_way_back(heads, key_heads):
+    """Torch's own in bfloat16 is about as far from attention in float32."""
+    module, *inputs, mask = inputs_of_attention(heads, key_heads, 40, torch.bfloat16)
+    mask = mask & torch.ones(40, 40, dtype=torch.bool).tril()
+    errors = {}
+    exact = None
+    for attention, dtype in (
+        (sdpa_attention_forward, torch.float32),
+        (sdpa_attention_forward, torch.bfloat16),
+        (cpu.attention, torch.bfloat16),
+    ):
+        leaves = [tensor.detach().to(dtype).requires_grad_() for tensor in inputs]
+        output, weights = attention(module, *leaves, mask, scaling=0.25)
+        output = output[3:]  # without the rows whose padding attends to nothing
+        output.square().sum().backward()
+        results = [output.detach(), *[leaf.grad[3:] for leaf in leaves]]
+        assert weights is None and results[0].shape == (3, 40, heads, 16)
+        if exact is None:
+            exact = results
+        else:
+            pairs = zip(results, exact, strict=True)
+            errors[attention] = [(a.float() - b).abs().mean() for a, b in pairs]
+    for ours, torchs in zip(errors[cpu.attention], errors[sdpa_attention_forward], strict=True):
+        assert 0 < ours < 2 * torchs
+
+
+def test_tokens_that_attend_to_nothing_stay_finite():
+    *inputs, mask = inputs_of_attention(9, 3, 40, torch.bfloat16)
+    mask[0] = False
+    output, _ = cpu.attention(*inputs, mask, scaling=0.25)
+    assert output.isfinite().all()
+
+
 @pytest.mark.parametrize(
     "heads, key_heads, tokens, options",
     [(4, 4, 1, {}), (8, 2, 3, {}), (8, 2, 1, {"position_bias": torch.ones(1, 8, 1, 40)})],
-    ids=["a key for each head", "several tokens", "a bias of positions"],
+    ids=["a key for each head", "several tokens in float32", "a bias of positions"],
 )
 def test_any_other_attention_is_that_of_transformers(heads, key_heads, tokens, options):
     inputs = inputs_of_attention(heads, key_heads, tokens, torch.float32)
@@ -196,6 +232,51 @@ def test_the_head_reads_the_completions_alone_and_returns_the_same(restored, tmp
         returned.append((logps.detach() * mask[:, -8:], gradients))
     assert read == [4 * 19, 2 * 3 + 2 * 8]
     torch.testing.assert_close(returned[0], returned[1])
+
+
+def test_an_adapter_multiplies_in_its_bases_16_bits_and_learns_in_32(restored):
+    """It fails when peft casts in another way."""
+    restored.setattr(cpu, "SMALL", 0)
+    model = get_peft_model(loaded("model.dtype=bfloat16"), LoraConfig(target_modules="all-linear"))
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.02)
+    ids = torch.randint(3, 90, (4, 20), generator=torch.Generator().manual_seed(0))
+    dtypes = []
+    for module in model.modules():
+        if isinstance(module, Linear):
+            module.lora_B["default"].register_forward_hook(
+                lambda module, inputs, output: dtypes.append(output.dtype)
+            )
+    results = []
+    for speed_up in (lambda model: None, cpu.speed_up_adapter):
+        speed_up(model)
+        dtypes.clear()
+        model.zero_grad()
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        gradients = [weight.grad for weight in model.parameters() if weight.requires_grad]
+        assert {gradient.dtype for gradient in gradients} == {torch.float32}
+        results.append((loss.item(), torch.cat([part.flatten() for part in gradients]), {*dtypes}))
+    (loss, gradient, exact), (cheap_loss, cheap_gradient, half) = results
+    assert exact == {torch.float32} and half == {torch.bfloat16}
+    assert cheap_loss == pytest.approx(loss, abs=0.01)
+    assert torch.cosine_similarity(gradient, cheap_gradient, dim=0) > 0.99
+
+
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
+def test_so_does_the_adapter_of_every_stage(stage, restored, tmp_path):
+    from stages import grpo, sft
+
+    calls = []
+    restored.setattr(cpu, "speed_up_adapter", calls.append)
+    restored.setattr("training.trainer.speed_up_adapter", calls.append)
+    overrides = [LORA, f"{stage}.max_steps=2", f"output_dir={tmp_path}"]
+    if stage == "grpo":
+        overrides += ["sft=null", "grpo.save_steps=2"]
+    main = {"sft": sft.main, "grpo": grpo.main}[stage]
+    main(load_recipe(RECIPE, overrides))
+    assert [type(model).__name__ for model in calls] == ["PeftModelForCausalLM"]
 
 
 def test_freed_memory_is_kept(tmp_path):
