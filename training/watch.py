@@ -21,7 +21,7 @@ from schema.recipe import Recipe
 WINDOW = 8  # logged lines that a rule looks at together
 START = 4  # logged lines that show how a run began
 NO_SIGNAL = 0.6  # share of the groups
-ALIKE = 0.45  # share of the groups
+ALIKE = 0.45  # share of the groups, where it grows
 BOTH = 0.15  # share of the groups that are all right, and of those that are all wrong
 LOW_ENTROPY = 0.12  # nats per token
 TRUNCATED = 0.3  # share of the completions
@@ -163,8 +163,19 @@ def mean(values: list[float]) -> Mean:
     return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / max(1, n - 1) / n))
 
 
+def rises(values: list[float]) -> bool:
+    """Whether the second half of the values is higher than the first, beyond their noise."""
+    half = len(values) // 2
+    if half < START // 2:
+        return False
+    before = mean(values[:half])
+    after = mean(values[-half:])
+    return after.value - before.value > math.hypot(before.error, after.error)
+
+
 def alike(history: History) -> str | None:
-    """The policy hardly varies its answers, right or wrong. At a run's start all lines count."""
+    """The policy hardly varies its answers, right or wrong, and learns nothing from those that it
+    varies. At a run's start all lines count, and fewer such groups will do if they grow."""
     lines = len(history.values.get(WITHOUT_SIGNAL, ()))
     is_start = START <= lines <= START + WINDOW
     window = lines if is_start else history.window
@@ -175,7 +186,10 @@ def alike(history: History) -> str | None:
     # Of the groups with a signal about half of the answers are right.
     all_right = right.value - (1 - flat.value) / 2
     both = min(all_right, flat.value - all_right)
-    if flat.low <= (ALIKE if is_start else NO_SIGNAL) or both <= BOTH:
+    is_growing = is_start and flat.low > ALIKE and rises(history.values[WITHOUT_SIGNAL])
+    if both <= BOTH or not (is_growing or flat.low > NO_SIGNAL):
+        return None
+    if rises(history.values[CORRECT]):
         return None
     return (
         f"{flat.value:.0%} of the groups taught nothing over {window} logged steps, some all right"
