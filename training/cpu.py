@@ -5,6 +5,8 @@ same distribution, by other ways of computing them (docs/results.md#what-does-a-
 import ctypes
 import functools
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 import trl.trainer.utils
@@ -12,10 +14,12 @@ from peft import PeftModel
 from peft.tuners.lora import Linear
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import AttentionInterface, DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from machine.hardware import SMALL, has_gpu
+from training.sampling import empty_cache, without_adapter
 
 # Of mallopt(3): how much free memory stays, and how many blocks are mapped one by one.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
@@ -137,6 +141,64 @@ def attention_by_products(
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
     output = weights.view(rows, key_heads, shared * tokens, -1) @ value
     return output.view(rows, heads, tokens, size).transpose(1, 2)
+
+
+@contextmanager
+def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterator[None]:
+    """Inside this block the model's passes compute the first so many columns once for all rows that
+    have the same tokens in them, as the completions of a group have their prompt. Their gradients
+    flow back through the keys and values that the rows share."""
+    base = without_adapter(model)
+    is_worth_it = not has_gpu() and base.num_parameters() >= SMALL and columns > 0
+    # A pass that computes its layers again on its way back keeps no keys and values.
+    if not is_worth_it or base.is_gradient_checkpointing or not caches_every_token(base):
+        yield
+        return
+    backbone = base.base_model
+    forward = backbone.forward
+    backbone.forward = functools.partial(forward_sharing, base, forward, columns)
+    try:
+        yield
+    finally:
+        backbone.forward = forward
+
+
+def caches_every_token(model: PreTrainedModel) -> bool:
+    layers = empty_cache(model).layers
+    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def forward_sharing(
+    model: PreTrainedModel,
+    forward: Callable,
+    columns: int,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    **options,
+):
+    """What `forward`, the model's backbone, returns for rows of tokens, shape (rows, width)."""
+    prompts = torch.cat([input_ids[:, :columns], attention_mask[:, :columns]], 1)
+    prompts, prompt_of = prompts.unique(dim=0, return_inverse=True)
+    others = {key for key, value in options.items() if value is not None}
+    if len(prompts) == len(input_ids) or others - {"use_cache", "return_dict"}:
+        return forward(input_ids=input_ids, attention_mask=attention_mask, **options)
+    cache: DynamicCache = empty_cache(model)
+    of_prompts = forward(
+        input_ids=prompts[:, :columns],
+        attention_mask=prompts[:, columns:],
+        past_key_values=cache,
+        use_cache=True,
+    )
+    cache.batch_select_indices(prompt_of)
+    output = forward(
+        input_ids=input_ids[:, columns:],
+        attention_mask=attention_mask,
+        past_key_values=cache,
+        use_cache=True,
+    )
+    hidden = [of_prompts.last_hidden_state[prompt_of], output.last_hidden_state]
+    output.last_hidden_state = torch.cat(hidden, 1)
+    return output
 
 
 class DrawOnce(TorchFunctionMode):

@@ -18,6 +18,7 @@ from transformers import TrainerCallback, set_seed
 
 from runs.folder import SAME_QUESTIONS
 from schema.configs import WITHOUT_SIGNAL
+from training.cpu import sharing_prompts
 from training.scoring import without_signal
 from training.train import sharded
 
@@ -33,8 +34,10 @@ class LeanLoss:
     ) -> tuple:
         """trl's, of each micro-batch without the columns that are padding in all its rows: trl pads
         to the longest prompt and completion of all that were sampled together. What is left out is
-        0 in what it returns, of shape (rows, logits_to_keep)."""
-        begins_anywhere = counts_no_padding(self.accelerator.unwrap_model(model).config)
+        0 in what it returns, of shape (rows, logits_to_keep). On a CPU a prompt is read once for
+        all its completions."""
+        unwrapped = self.accelerator.unwrap_model(model)
+        begins_anywhere = counts_no_padding(unwrapped.config)
         rows, width = input_ids.shape
         first = width - logits_to_keep
         passes = []
@@ -43,9 +46,10 @@ class LeanLoss:
             columns = mask.any(0).nonzero()[:, 0].tolist()
             begin = columns[0] if begins_anywhere else 0
             end = max(columns[-1], first) + 1
-            logps, entropies, auxiliary = super()._get_per_token_logps_and_entropies(
-                model, ids[:, begin:end], mask[:, begin:end], end - first, **options
-            )
+            with sharing_prompts(unwrapped, first - begin):
+                logps, entropies, auxiliary = super()._get_per_token_logps_and_entropies(
+                    model, ids[:, begin:end], mask[:, begin:end], end - first, **options
+                )
             if entropies is not None:
                 entropies = pad(entropies, (0, width - end))
             passes.append((pad(logps, (0, width - end)), entropies, auxiliary))

@@ -185,7 +185,8 @@ def share_prompts(model: PreTrainedModel | PeftModel):
     caches anything else stays as it is.
     """
     base = without_adapter(model)
-    caches_keys_and_values = all(type(layer) in KEY_VALUE_LAYERS for layer in _cache(base).layers)
+    layers = empty_cache(base).layers
+    caches_keys_and_values = all(type(layer) in KEY_VALUE_LAYERS for layer in layers)
     if not caches_keys_and_values or not base._supports_default_dynamic_cache():
         return
     arguments = inspect.signature(base.forward).parameters.keys()
@@ -199,8 +200,8 @@ def share_prompts(model: PreTrainedModel | PeftModel):
     model.generate = generate_sharing
 
 
-def _cache(base: PreTrainedModel) -> DynamicCache:
-    return DynamicCache(config=base.config.get_text_config(decoder=True))
+def empty_cache(model: PreTrainedModel) -> DynamicCache:
+    return DynamicCache(config=model.config.get_text_config(decoder=True))
 
 
 @torch.no_grad()
@@ -215,7 +216,7 @@ def _prompt_cache(
         return {}
     if getattr(generation_config, "cache_implementation", None):
         return {}
-    cache = _cache(base)
+    cache = empty_cache(base)
     # `generate` computes the last token, because it samples from what follows it.
     mask = attention_mask[::repeats, :-1]
     base(

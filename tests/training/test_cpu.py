@@ -279,6 +279,73 @@ def test_so_does_the_adapter_of_every_stage(stage, restored, tmp_path):
     assert [type(model).__name__ for model in calls] == ["PeftModelForCausalLM"]
 
 
+@pytest.fixture
+def passes(restored, tmp_path):
+    """A function that gives the log-probabilities of rows of tokens, where those of the same prompt
+    share it or not, the gradients, and how many tokens the backbone read."""
+    overrides = [LORA, "sft=null", "grpo.gradient_checkpointing=false", f"output_dir={tmp_path}"]
+    recipe = load_recipe(RECIPE, overrides, check=())
+    args = configs.training_config(recipe, "grpo")
+    rows = load_train(recipe)[0][:64]
+    trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)
+    for name, weight in trainer.model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.05)
+    read = []
+    embedding = trainer.model.get_input_embeddings()
+    embedding.register_forward_pre_hook(lambda module, inputs: read.append(inputs[0].numel()))
+
+    def run(ids, mask, small: int):
+        restored.setattr(cpu, "SMALL", small)
+        read.clear()
+        trainer.model.zero_grad()
+        logps, entropies, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model, ids, mask, 8, compute_entropy=True
+        )
+        weights = torch.linspace(-1, 1, logps.numel()).view_as(logps) * mask[:, -8:]
+        (logps * weights).sum().backward()
+        gradients = [
+            weight.grad for weight in trainer.model.parameters() if weight.grad is not None
+        ]
+        return logps.detach() * mask[:, -8:], entropies * mask[:, -8:], gradients, sum(read)
+
+    run.trainer = trainer
+    return run
+
+
+def rows_of_groups(prompts: int, completions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and their mask, shape (rows, 20), in no order: prompts of 12 columns, the first
+    ones padded, and completions of up to 8."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(3, 90, (prompts, 12), generator=generator).repeat_interleave(completions, 0)
+    ids = torch.cat([ids, torch.randint(3, 90, (len(ids), 8), generator=generator)], 1)
+    mask = torch.ones_like(ids)
+    mask[:completions, :5] = 0
+    mask[::3, 16:] = 0
+    order = torch.randperm(len(ids), generator=generator)
+    return ids[order], mask[order]
+
+
+def test_the_completions_of_a_group_share_their_prompt(passes):
+    ids, mask = rows_of_groups(3, 4)
+    *expected, alone = passes(ids, mask, 10**9)
+    *returned, shared = passes(ids, mask, 0)
+    assert alone == 12 * 20 and shared == 3 * 12 + 12 * 8
+    assert any(gradient.abs().max() > 0.01 for gradient in expected[2])
+    torch.testing.assert_close(returned, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", ["a prompt each", "checkpointing", "a GPU"])
+def test_a_prompt_is_read_for_each_where_it_cannot_be_shared(case, passes, monkeypatch):
+    ids, mask = rows_of_groups(6, 1) if case == "a prompt each" else rows_of_groups(3, 2)
+    if case == "checkpointing":
+        passes.trainer.model.gradient_checkpointing_enable()
+    if case == "a GPU":
+        monkeypatch.setattr(cpu, "has_gpu", lambda: True)
+    *_, read = passes(ids, mask, 0)
+    assert read == 6 * 20
+
+
 def test_freed_memory_is_kept(tmp_path):
     """So that the system clears no pages again: counted as faults."""
     program = """
