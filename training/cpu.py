@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from trl.trainer import grpo_trainer
 
 from machine.hardware import SMALL, has_gpu
 from training.sampling import empty_cache, without_adapter
@@ -32,7 +33,7 @@ MANY_KEYS = 192
 def speed_up(model: PreTrainedModel):
     """Let a model of more than `SMALL` parameters compute and sample cheaply, where the CPU does
     it."""
-    if has_gpu() or model.num_parameters() < SMALL:
+    if not is_large_on_cpu(model):
         return
     keep_memory()
     AttentionInterface.register("sdpa", attention)
@@ -47,11 +48,15 @@ def speed_up(model: PreTrainedModel):
     model.generate = generate_cheaply
 
 
+def is_large_on_cpu(model: PreTrainedModel | PeftModel) -> bool:
+    return not has_gpu() and model.num_parameters() >= SMALL
+
+
 def speed_up_adapter(model: PreTrainedModel | PeftModel):
     """Let an adapter on a CPU multiply in its base's 16 bits. Its weights and their gradients stay
     in float32, in which peft multiplies too: four times as slow a product, and a copy of the inputs
     of each layer."""
-    if has_gpu() or model.num_parameters() < SMALL or not isinstance(model, PeftModel):
+    if not is_large_on_cpu(model) or not isinstance(model, PeftModel):
         return
     for tuner in model.modules():
         is_plain = isinstance(tuner, Linear) and not tuner.lora_variant
@@ -149,7 +154,7 @@ def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterato
     have the same tokens in them, as the completions of a group have their prompt. Their gradients
     flow back through the keys and values that the rows share."""
     base = without_adapter(model)
-    is_worth_it = not has_gpu() and base.num_parameters() >= SMALL and columns > 0
+    is_worth_it = columns > 0 and is_large_on_cpu(base)
     # A pass that computes its layers again on its way back keeps no keys and values.
     if not is_worth_it or base.is_gradient_checkpointing or not caches_every_token(base):
         yield
@@ -161,6 +166,18 @@ def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterato
         yield
     finally:
         backbone.forward = forward
+
+
+@contextmanager
+def keeping_order(model: PreTrainedModel | PeftModel) -> Iterator[None]:
+    """Inside this block trl does not shuffle the completions that it has sampled."""
+    shuffle = grpo_trainer.shuffle_sequence_dict
+    if is_large_on_cpu(model):
+        grpo_trainer.shuffle_sequence_dict = lambda batch: batch
+    try:
+        yield
+    finally:
+        grpo_trainer.shuffle_sequence_dict = shuffle
 
 
 def caches_every_token(model: PreTrainedModel) -> bool:

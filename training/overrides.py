@@ -18,10 +18,12 @@ from transformers import TrainerCallback, set_seed
 
 from runs.folder import SAME_QUESTIONS
 from schema.configs import WITHOUT_SIGNAL
-from training.cpu import sharing_prompts
+from training.cpu import keeping_order, sharing_prompts
 from training.scoring import without_signal
 from training.train import sharded
 
+# The losses that divide by the tokens of all micro-batches together.
+WHOLE_BATCH = ("dapo", "cispo")
 SAME = 4  # held-out questions, at most, that each evaluation also samples
 
 
@@ -57,6 +59,15 @@ class LeanLoss:
             return passes[0]
         return torch.cat([logps for logps, _, _ in passes]), None, None
 
+    def _prepare_inputs(self, generation_batch) -> dict:
+        """trl's, which shuffles what was sampled and splits it into micro-batches. Where one update
+        learns from all of them alike, a group stays together, so that it can share its prompt."""
+        is_one_update = self.args.steps_per_generation == self.args.gradient_accumulation_steps
+        if is_one_update and self.loss_type in WHOLE_BATCH:
+            with keeping_order(self.accelerator.unwrap_model(self.model)):
+                return super()._prepare_inputs(generation_batch)
+        return super()._prepare_inputs(generation_batch)
+
     def _compute_loss(self, model, inputs: dict) -> torch.Tensor:
         if self.model.training:
             if self.reads_advantages_alone():
@@ -68,7 +79,7 @@ class LeanLoss:
         """Whether a completion without advantage leaves the loss as it is: nothing else pulls at
         it, and the loss is no mean over completions. Several processes gather equal numbers of
         them."""
-        if self.args.world_size > 1 or self.loss_type not in ("dapo", "cispo"):
+        if self.args.world_size > 1 or self.loss_type not in WHOLE_BATCH:
             return False
         reads_every_completion = (
             self.beta

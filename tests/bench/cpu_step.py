@@ -9,8 +9,8 @@ warms up; the second is timed; in the third torch's profiler counts kinds of ope
 
 The limits, of the matrix and memory rates that are measured first: for each token that is sampled
 all weights are read, and multiplied with each row. The update multiplies a token once forward and
-once back (a frozen base has no gradients of its own), the head only those of the completions. All
-completions are learned from.
+once back (a frozen base has no gradients of its own), those of a prompt once for each micro-batch,
+and the head only those of the completions. All completions are learned from.
 """
 
 import argparse
@@ -82,9 +82,10 @@ class Clock(TrainerCallback):
             self.updating = True
             self._begin()
         if self.step == TIMED:
-            for part in ("prompt", "completion"):
-                count = int(inputs[f"{part}_mask"].sum())
-                self.result[part] = self.result.get(part, 0) + count
+            prompts = torch.cat([inputs["prompt_mask"], inputs["prompt_ids"]], 1).unique(dim=0)
+            different = prompts[:, : inputs["prompt_mask"].shape[1]]
+            for part, mask in (("prompt", different), ("completion", inputs["completion_mask"])):
+                self.result[part] = self.result.get(part, 0) + int(mask.sum())
         # A base model earns nothing: without an advantage there would be no update to measure.
         return self.loss(model, inputs | {"advantages": torch.ones_like(inputs["advantages"])})
 

@@ -19,7 +19,7 @@ from tests.support import LORA, run_program
 from training import cpu
 from training.model import load_model, load_tokenizer
 from training.problem_sets import load_train
-from training.trainer import grpo_trainer
+from training.trainer import GRPO, grpo_trainer
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 
@@ -344,6 +344,29 @@ def test_a_prompt_is_read_for_each_where_it_cannot_be_shared(case, passes, monke
         monkeypatch.setattr(cpu, "has_gpu", lambda: True)
     *_, read = passes(ids, mask, 0)
     assert read == 6 * 20
+
+
+@pytest.mark.parametrize("loss, kept", [("dapo", True), ("grpo", False)])
+def test_a_group_stays_in_its_micro_batch(loss, kept, restored, tmp_path):
+    """It fails when trl shuffles in another way."""
+    from stages import grpo
+
+    restored.setattr(cpu, "SMALL", 0)
+    batches = []
+    compute = GRPO._compute_loss
+
+    def watched(self, model, inputs):
+        batches.append(len(inputs["prompt_ids"].unique(dim=0)))
+        return compute(self, model, inputs)
+
+    restored.setattr(GRPO, "_compute_loss", watched)
+    overrides = ["grpo.max_steps=2", "grpo.save_steps=2", "grpo.per_device_train_batch_size=16"]
+    overrides += ["grpo.gradient_accumulation_steps=4", "grpo.num_iterations=1"]
+    overrides += [f"grpo.loss_type={loss}", "sft=null", LORA, f"output_dir={tmp_path}"]
+    recipe = load_recipe(RECIPE, overrides)
+    grpo.main(recipe)
+    groups = 16 // configs.training_config(recipe, "grpo").num_generations
+    assert len(batches) == 8 and (batches == [groups] * 8) is kept
 
 
 def test_freed_memory_is_kept(tmp_path):
