@@ -175,28 +175,28 @@ def rises(values: list[float]) -> bool:
 
 def alike(history: History) -> str | None:
     """The policy hardly varies its answers, right or wrong, and learns nothing from those that it
-    varies. At a run's start all lines count, and fewer such groups will do if they grow."""
+    varies; or it varies them less and less since the run's start."""
     lines = len(history.values.get(WITHOUT_SIGNAL, ()))
     is_start = START <= lines <= START + WINDOW
     window = lines if is_start else history.window
     keys = (WITHOUT_SIGNAL, CORRECT, "entropy")
     flat, right, entropy = (history.last(key, window) for key in keys)
-    if not (flat and right and entropy) or entropy.high >= LOW_ENTROPY:
+    if not (flat and right and entropy) or rises(history.values[CORRECT]):
         return None
     # Of the groups with a signal about half of the answers are right.
     all_right = right.value - (1 - flat.value) / 2
     both = min(all_right, flat.value - all_right)
-    is_growing = is_start and flat.low > ALIKE and rises(history.values[WITHOUT_SIGNAL])
-    if both <= BOTH or not (is_growing or flat.low > NO_SIGNAL):
+    varies_little = entropy.high < LOW_ENTROPY and both > BOTH and flat.low > NO_SIGNAL
+    grows = is_start and flat.low > ALIKE and rises(history.values[WITHOUT_SIGNAL])
+    varies_less = grows and entropy.high < 2 * LOW_ENTROPY
+    if not (varies_little or varies_less):
         return None
-    if rises(history.values[CORRECT]):
-        return None
+    kinds = "more and more" if varies_less else "some all right and some all wrong"
     return (
-        f"{flat.value:.0%} of the groups taught nothing over {window} logged steps, some all right"
-        f" and some all wrong: the policy answers alike ({entropy.value:.2g} nats per token). Start"
-        " again with a shorter warm start (sft.max_steps), a higher grpo.temperature"
-        f" ({history.grpo['temperature']:g}) or a lower grpo.learning_rate"
-        f" ({history.grpo['learning_rate']:g})"
+        f"{flat.value:.0%} of the groups taught nothing over {window} logged steps, {kinds}: the"
+        f" policy answers alike ({entropy.value:.2g} nats per token). Start again with a shorter"
+        f" warm start (sft.max_steps), a higher grpo.temperature ({history.grpo['temperature']:g})"
+        f" or a lower grpo.learning_rate ({history.grpo['learning_rate']:g})"
     )
 
 
@@ -204,7 +204,9 @@ def no_signal(history: History) -> str | None:
     """Most groups earn the same reward for all their completions: all right, or all wrong."""
     flat = history.last(WITHOUT_SIGNAL)
     right = history.last(CORRECT)
-    if flat is None or flat.low <= NO_SIGNAL or alike(history):
+    if flat is None or flat.low <= NO_SIGNAL:
+        return None
+    if "alike" in history.rules_done or alike(history):
         return None
     observation = (
         f"{flat.value:.0%} of the groups taught nothing over the last {history.window} logged steps"

@@ -219,7 +219,8 @@ def test_a_page_can_ask_without_waiting_for_torch():
 
 THRESHOLDS = {  # as docs/trouble.md writes them
     "no signal": f"above {watch.NO_SIGNAL:.0%}",
-    "alike": f"below {watch.LOW_ENTROPY:g}, above {watch.ALIKE:.0%}, {watch.BOTH:.0%} of each kind",
+    "alike": f"below {watch.LOW_ENTROPY:g}, above {watch.NO_SIGNAL:.0%}, {watch.BOTH:.0%} of each"
+    f" kind; or below {2 * watch.LOW_ENTROPY:g} and growing, above {watch.ALIKE:.0%}",
     "truncated": f"above {watch.TRUNCATED:.0%}",
     "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and"
     f" below {watch.SOLVED:.0%} right",
