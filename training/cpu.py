@@ -196,8 +196,8 @@ def forward_sharing(
     """What `forward`, the model's backbone, returns for rows of tokens, shape (rows, width)."""
     prompts = torch.cat([input_ids[:, :columns], attention_mask[:, :columns]], 1)
     prompts, prompt_of = prompts.unique(dim=0, return_inverse=True)
-    others = {key for key, value in options.items() if value is not None}
-    if len(prompts) == len(input_ids) or others - {"use_cache", "return_dict"}:
+    passed = {key for key, value in options.items() if value is not None}
+    if len(prompts) == len(input_ids) or passed - {"use_cache", "return_dict"}:
         return forward(input_ids=input_ids, attention_mask=attention_mask, **options)
     cache: DynamicCache = empty_cache(model)
     of_prompts = forward(
