@@ -106,9 +106,10 @@ def attention(
     key_heads = key.shape[1]
     is_plain = options.keys() <= {"dropout", "scaling", "is_causal", "position_ids", "use_cache"}
     is_plain = is_plain and not options.get("dropout")
-    is_short = query.dtype == torch.bfloat16 and key.shape[2] < MANY_KEYS
-    if is_plain and is_short and tokens > 1 and attention_mask is not None:
-        return attention_by_products(query, key, value, attention_mask, options["scaling"]), None
+    is_short = query.dtype == torch.bfloat16 and tokens > 1 and key.shape[2] < MANY_KEYS
+    if is_plain and is_short and is_mask_of_rows(attention_mask):
+        scaling = options.get("scaling") or size**-0.5
+        return attention_by_products(query, key, value, attention_mask, scaling), None
     if tokens > 1 or heads == key_heads or torch.is_grad_enabled() or not is_plain:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     shared = heads // key_heads
@@ -122,6 +123,11 @@ def attention(
         scale=options.get("scaling"),
     )
     return output.reshape(rows, 1, heads, size), None
+
+
+def is_mask_of_rows(mask: torch.Tensor | None) -> bool:
+    """Whether a mask says for each row, and alike for all heads, which keys are attended to."""
+    return mask is not None and mask.dtype == torch.bool and mask.shape[1] == 1
 
 
 def attention_by_products(
@@ -145,7 +151,7 @@ def attention_by_products(
     scores = scores.masked_fill(~mask[:, :, None], torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
     output = weights.view(rows, key_heads, shared * tokens, -1) @ value
-    return output.view(rows, heads, tokens, size).transpose(1, 2)
+    return output.view(rows, heads, tokens, -1).transpose(1, 2)
 
 
 @contextmanager

@@ -116,11 +116,13 @@ def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
 
 @pytest.mark.train
 def test_a_launch_that_was_told_to_stop_can_go_on(tmp_path):
-    text = "import pathlib, time\npathlib.Path(__file__).with_name('there').touch()\n"
+    """When both of its processes run."""
+    text = "import os, pathlib as p, time\np.Path(__file__).with_name(os.environ['RANK']).touch()\n"
     (tmp_path / "program.py").write_text(f"{text}time.sleep(600)\n")
     pipes = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
     process = start_command([*LAUNCH, tmp_path / "program.py"], **pipes)
-    until((tmp_path / "there").exists, running=[process])
+    for rank in ("0", "1"):
+        until((tmp_path / rank).exists, running=[process])
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 75

@@ -80,8 +80,8 @@ def test_a_token_attends_to_shared_keys_without_copies(
     torch.testing.assert_close(output, expected, atol=close, rtol=close)
 
 
-@pytest.mark.parametrize("heads, key_heads", [(9, 3), (4, 4)])
-def test_few_keys_are_attended_to_by_products_and_so_is_the_way_back(heads, key_heads):
+@pytest.mark.parametrize("heads, key_heads, options", [(9, 3, {"scaling": 0.25}), (4, 4, {})])
+def test_few_keys_are_attended_to_by_products_and_so_is_the_way_back(heads, key_heads, options):
     """Torch's own in bfloat16 is about as far from attention in float32."""
     module, *inputs, mask = inputs_of_attention(heads, key_heads, 40, torch.bfloat16)
     mask = mask & torch.ones(40, 40, dtype=torch.bool).tril()
@@ -93,7 +93,7 @@ def test_few_keys_are_attended_to_by_products_and_so_is_the_way_back(heads, key_
         (cpu.attention, torch.bfloat16),
     ):
         leaves = [tensor.detach().to(dtype).requires_grad_() for tensor in inputs]
-        output, weights = attention(module, *leaves, mask, scaling=0.25)
+        output, weights = attention(module, *leaves, mask, **options)
         output = output[3:]  # without the rows whose padding attends to nothing
         output.square().sum().backward()
         results = [output.detach(), *[leaf.grad[3:] for leaf in leaves]]
@@ -105,6 +105,15 @@ def test_few_keys_are_attended_to_by_products_and_so_is_the_way_back(heads, key_
             errors[attention] = [(a.float() - b).abs().mean() for a, b in pairs]
     for ours, torchs in zip(errors[cpu.attention], errors[sdpa_attention_forward], strict=True):
         assert 0 < ours < 2 * torchs
+
+
+@pytest.mark.parametrize("case", ["by heads", "numbers", "none"])
+def test_a_mask_of_another_kind_is_left_to_transformers(case):
+    module, *inputs, mask = inputs_of_attention(4, 2, 40, torch.bfloat16)
+    masks = {"by heads": mask.expand(-1, 4, -1, -1), "numbers": mask.bfloat16(), "none": None}
+    output, _ = cpu.attention(module, *inputs, masks[case])
+    expected, _ = sdpa_attention_forward(module, *inputs, masks[case])
+    assert torch.equal(output, expected)
 
 
 def test_tokens_that_attend_to_nothing_stay_finite():
