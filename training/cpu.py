@@ -14,7 +14,7 @@ from peft import PeftModel
 from peft.tuners.lora import Linear
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
-from transformers import AttentionInterface, DynamicCache, PreTrainedModel
+from transformers import AttentionInterface, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.trainer import grpo_trainer
@@ -205,7 +205,7 @@ def forward_sharing(
     passed = {key for key, value in options.items() if value is not None}
     if len(prompts) == len(input_ids) or passed - {"use_cache", "return_dict"}:
         return forward(input_ids=input_ids, attention_mask=attention_mask, **options)
-    cache: DynamicCache = empty_cache(model)
+    cache = empty_cache(model)
     of_prompts = forward(
         input_ids=prompts[:, :columns],
         attention_mask=prompts[:, columns:],

@@ -117,7 +117,8 @@ def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
 @pytest.mark.train
 def test_a_launch_that_was_told_to_stop_can_go_on(tmp_path):
     """When both of its processes run."""
-    text = "import os, pathlib as p, time\np.Path(__file__).with_name(os.environ['RANK']).touch()\n"
+    text = "import os, pathlib, time\n"
+    text += "pathlib.Path(__file__).with_name(os.environ['RANK']).touch()\n"
     (tmp_path / "program.py").write_text(f"{text}time.sleep(600)\n")
     pipes = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
     process = start_command([*LAUNCH, tmp_path / "program.py"], **pipes)

@@ -393,10 +393,11 @@ faults(3)
 usual = faults(10)
 cpu.keep_memory()
 faults(3)
-print(json.dumps([usual, faults(10)]))
+# The heap may grow once more.
+print(json.dumps([usual, min(faults(10), faults(10))]))
 """
     file = tmp_path / "faults.py"
     file.write_text(program)
     done = run_program(file)
     usual, kept = json.loads(done.stdout)
-    assert usual > 10_000 and kept < usual / 4  # the heap may grow once more
+    assert usual > 10_000 and kept < usual / 50
