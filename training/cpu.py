@@ -2,6 +2,7 @@
 same distribution, by other ways of computing them (docs/results.md#what-does-a-step-on-a-cpu-cost).
 """
 
+import copy
 import ctypes
 import functools
 import sys
@@ -12,19 +13,39 @@ import torch
 import trl.trainer.utils
 from peft import PeftModel
 from peft.tuners.lora import Linear
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
-from transformers import AttentionInterface, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
+from transformers import (
+    AttentionInterface,
+    GenerationConfig,
+    PreTrainedModel,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.trainer import grpo_trainer
 
 from machine.hardware import SMALL, has_gpu
-from training.sampling import empty_cache, without_adapter
+from training.sampling import (
+    beginning_first,
+    caches_every_token,
+    common_beginning,
+    empty_cache,
+    has_rotary_positions,
+    positions,
+    read_prompts,
+    share_prompts,
+    without_adapter,
+)
 
 # Of mallopt(3): how much free memory stays, and how many blocks are mapped one by one.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 ALWAYS = 2**31 - 1
+
+# Of generate's arguments, those with which the rows that have not ended can go on by themselves.
+SHRINKS = {"input_ids", "attention_mask", "past_key_values", "max_new_tokens", "do_sample"}
+SHRINKS |= {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "disable_compile"}
+SHRINKS |= {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "use_cache"}
 
 # From so many keys on, the weights of attention take more memory than a faster pass is worth.
 MANY_KEYS = 192
@@ -154,13 +175,107 @@ def attention_by_products(
     return output.view(rows, heads, tokens, -1).transpose(1, 2)
 
 
+class HalfEnded(StoppingCriteria):
+    """Stops a generation when half of its rows or more have ended.
+
+    `going_on`: whether each row has not ended, shape (rows,).
+    """
+
+    def __init__(self, rows: int, end_tokens: int | list[int]):
+        self.going_on = torch.ones(rows, dtype=torch.bool)
+        self.end_tokens = torch.tensor(end_tokens)
+
+    def __call__(self, input_ids: torch.Tensor, scores, **kwargs) -> torch.Tensor:
+        self.going_on &= ~torch.isin(input_ids[:, -1], self.end_tokens)
+        is_half = 2 * self.going_on.sum() <= len(self.going_on)
+        return is_half.expand(len(self.going_on))
+
+
+def answer_cheaply(model: PreTrainedModel | PeftModel):
+    """Make `model.generate` compute neither rows that have ended nor twice what prompts share. Not
+    for a model in shards, whose processes have to compute equally often."""
+    if is_large_on_cpu(model):
+        model.generate = generate_shrinking(model)
+        share_prompts(model, with_beginnings=True)
+
+
+def generate_shrinking(model: PreTrainedModel | PeftModel) -> Callable:
+    """`model.generate`, but each time that half of the rows have ended, the others go on without
+    them. transformers multiplies padding for every row until the longest has ended: half of the
+    time where one answer of 64 is twice as long as the others.
+    """
+    generate = model.generate
+
+    @functools.wraps(generate)
+    def generate_rows(*args, generation_config: GenerationConfig | None = None, **options):
+        settings = model.generation_config.to_diff_dict()
+        if generation_config is not None:
+            settings |= generation_config.to_diff_dict()
+        settings |= options
+        values = [settings.get(name) for name in ("max_new_tokens", "eos_token_id", "pad_token_id")]
+        can_shrink = not args and settings.keys() <= SHRINKS and caches_every_token(model)
+        if not can_shrink or None in values:
+            return generate(*args, generation_config=generation_config, **options)
+        return generate_in_rounds(generate, *values, generation_config, **options)
+
+    return generate_rows
+
+
+def generate_in_rounds(
+    generate: Callable,
+    limit: int,
+    end_tokens: int | list[int],
+    pad_token: int,
+    config: GenerationConfig | None,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    **options,
+) -> torch.Tensor:
+    """What `generate` returns, shape (rows, tokens). A round ends when half of its rows have, and
+    the next goes on with the others.
+
+    Args:
+        limit: how many tokens a row may get.
+        config: what `generate` takes its settings from, if not from `options`.
+    """
+    config = copy.deepcopy(config)
+    width = input_ids.shape[1] + limit
+    tokens = torch.full((len(input_ids), width), pad_token)
+    tokens[:, : input_ids.shape[1]] = input_ids
+    rows = torch.arange(len(input_ids))
+    length = input_ids.shape[1]
+    while True:
+        changes = {"max_new_tokens": width - length, "return_dict_in_generate": True}
+        if config is None:
+            options |= changes
+        else:
+            config.update(**changes)
+        half = HalfEnded(len(rows), end_tokens)
+        output = generate(
+            input_ids=tokens[rows, :length],
+            attention_mask=attention_mask,
+            generation_config=config,
+            stopping_criteria=StoppingCriteriaList([half]),
+            **options,
+        )
+        drawn = output.sequences.shape[1] - length
+        length += drawn
+        tokens[rows, :length] = output.sequences
+        if length == width or not half.going_on.any():
+            return tokens[:, :length]
+        rows = rows[half.going_on]
+        attention_mask = pad(attention_mask, (0, drawn), value=1)[half.going_on]
+        options["past_key_values"] = output.past_key_values
+        options["past_key_values"].batch_select_indices(half.going_on.nonzero().squeeze(1))
+
+
 @contextmanager
 def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterator[None]:
     """Inside this block the model's passes compute the first so many columns once for all rows that
     have the same tokens in them, as the completions of a group have their prompt. Their gradients
     flow back through the keys and values that the rows share."""
     base = without_adapter(model)
-    is_worth_it = columns > 0 and is_large_on_cpu(base)
+    is_worth_it = columns > 0 and is_large_on_cpu(base) and has_rotary_positions(base)
     # A pass that computes its layers again on its way back keeps no keys and values.
     if not is_worth_it or base.is_gradient_checkpointing or not caches_every_token(base):
         yield
@@ -186,11 +301,6 @@ def keeping_order(model: PreTrainedModel | PeftModel) -> Iterator[None]:
         grpo_trainer.shuffle_sequence_dict = shuffle
 
 
-def caches_every_token(model: PreTrainedModel) -> bool:
-    layers = empty_cache(model).layers
-    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
-
-
 def forward_sharing(
     model: PreTrainedModel,
     forward: Callable,
@@ -206,21 +316,21 @@ def forward_sharing(
     if len(prompts) == len(input_ids) or passed - {"use_cache", "return_dict"}:
         return forward(input_ids=input_ids, attention_mask=attention_mask, **options)
     cache = empty_cache(model)
-    of_prompts = forward(
-        input_ids=prompts[:, :columns],
-        attention_mask=prompts[:, columns:],
-        past_key_values=cache,
-        use_cache=True,
-    )
+    ids, mask = prompts[:, :columns], prompts[:, columns:]
+    size = common_beginning(model, ids, mask)
+    order = beginning_first(mask, size)
+    of_prompts = read_prompts(forward, ids.gather(1, order), mask.gather(1, order), size, cache)
+    of_prompts = of_prompts[torch.arange(len(ids))[:, None], order.argsort(1)]
     cache.batch_select_indices(prompt_of)
+    mask = torch.cat([mask.gather(1, order)[prompt_of], attention_mask[:, columns:]], 1)
     output = forward(
         input_ids=input_ids[:, columns:],
-        attention_mask=attention_mask,
+        attention_mask=mask,
+        position_ids=positions(mask)[:, columns:],
         past_key_values=cache,
         use_cache=True,
     )
-    hidden = [of_prompts.last_hidden_state[prompt_of], output.last_hidden_state]
-    output.last_hidden_state = torch.cat(hidden, 1)
+    output.last_hidden_state = torch.cat([of_prompts[prompt_of], output.last_hidden_state], 1)
     return output
 
 

@@ -39,7 +39,7 @@ from schema.recipe import Recipe
 from schema.values import as_list
 from training import model_files
 from training.checkpoints import is_adapter
-from training.cpu import speed_up
+from training.cpu import answer_cheaply, speed_up
 from training.opening import AUTO, CAUSAL_LM, Chat, arguments_set, template_of
 from training.sampling import without_adapter
 from training.tiny_models import built_model
@@ -382,6 +382,7 @@ def load_for_answers(
 ) -> PreTrainedModel:
     """Load a model as `load_model` does, on the GPU if the machine has one, in evaluation mode."""
     model = load_model(recipe, tokenizer, trained).eval()
+    answer_cheaply(model)
     if getattr(model, "is_quantized", False) or not hardware.has_gpu():
         return model  # a quantised model is on the GPU already
     return model.to("cuda")

@@ -26,6 +26,10 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 # The layers of a cache that hold keys and values and nothing else.
 KEY_VALUE_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
+# Arguments of generate with which it makes the cache, or more rows of it, by itself.
+NEEDS_OWN_CACHE = {"cache_implementation", "num_beams", "num_return_sequences"}
+# So many tokens that all prompts begin with are worth a pass of their own.
+WORTH_SHARING = 8
 # The bits that a float32 has more than a number of these dtypes.
 MORE_BITS = {torch.bfloat16: 16, torch.float16: 13}
 
@@ -179,23 +183,25 @@ def separate_shared(model: PeftModel):
         model.get_base_model().config.tie_word_embeddings = False
 
 
-def share_prompts(model: PreTrainedModel | PeftModel):
+def share_prompts(model: PreTrainedModel | PeftModel, with_beginnings: bool = False):
     """Make `model.generate` compute a prompt once that neighbouring rows of a batch share, as the
     completions of a group do: each row starts with a copy of its keys and values. A model that
     caches anything else stays as it is.
+
+    Args:
+        with_beginnings: whether what different prompts begin with is computed once, too.
     """
     base = without_adapter(model)
     layers = empty_cache(base).layers
     caches_keys_and_values = all(type(layer) in KEY_VALUE_LAYERS for layer in layers)
     if not caches_keys_and_values or not base._supports_default_dynamic_cache():
         return
-    arguments = inspect.signature(base.forward).parameters.keys()
-    if not {"position_ids", "logits_to_keep"} <= arguments:
+    if "position_ids" not in inspect.signature(base.base_model.forward).parameters:
         return
     generate = model.generate
 
     def generate_sharing(*args, **kwargs):
-        return generate(*args, **kwargs, **_prompt_cache(base, **kwargs))
+        return generate(*args, **(kwargs | _prompt_cache(base, with_beginnings, **kwargs)))
 
     model.generate = generate_sharing
 
@@ -204,31 +210,115 @@ def empty_cache(model: PreTrainedModel) -> DynamicCache:
     return DynamicCache(config=model.config.get_text_config(decoder=True))
 
 
+def caches_every_token(model: PreTrainedModel | PeftModel) -> bool:
+    layers = empty_cache(without_adapter(model)).layers
+    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
 @torch.no_grad()
 def _prompt_cache(
-    base, input_ids: torch.Tensor, attention_mask: torch.Tensor, generation_config=None, **_
+    base,
+    with_beginnings: bool,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    generation_config=None,
+    **options,
 ) -> dict:
-    """The argument of `generate` with the prompts' keys and values; empty if no rows share one."""
+    """The arguments of `generate` that change: the prompts' keys and values, and the tokens in
+    their order; none if no rows share any."""
     rows = torch.cat([input_ids, attention_mask], 1)
     _, counts = torch.unique_consecutive(rows, dim=0, return_counts=True)
     repeats = math.gcd(*counts.tolist())
-    if repeats == 1 or input_ids.shape[1] == 1:
+    size = 0
+    if with_beginnings and len(counts) > 1:
+        size = common_beginning(base, input_ids[::repeats], attention_mask[::repeats])
+    is_shared = repeats > 1 or size > 0
+    if not is_shared or input_ids.shape[1] == 1:
         return {}
-    if getattr(generation_config, "cache_implementation", None):
+    if generation_config is not None:
+        options = generation_config.to_diff_dict() | options
+    if options.keys() & NEEDS_OWN_CACHE:
         return {}
+    order = beginning_first(attention_mask, size)
+    ids = input_ids.gather(1, order)
+    mask = attention_mask.gather(1, order)
     cache = empty_cache(base)
     # `generate` computes the last token, because it samples from what follows it.
-    mask = attention_mask[::repeats, :-1]
-    base(
-        input_ids=input_ids[::repeats, :-1],
-        attention_mask=mask,
-        position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
+    read_prompts(base.base_model, ids[::repeats, :-1], mask[::repeats, :-1], size, cache)
     cache.batch_repeat_interleave(repeats)
-    return {"past_key_values": cache}
+    return {"past_key_values": cache, "input_ids": ids, "attention_mask": mask}
+
+
+def common_beginning(base: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor) -> int:
+    """How many tokens all prompts begin with; 0 if it does not pay, or the model cannot have
+    padding behind them.
+
+    Args:
+        ids, mask: shape (prompts, width), padded on the left.
+    """
+    if not has_rotary_positions(base) or not caches_every_token(base):
+        return 0
+    first = mask.argmax(1, keepdim=True)
+    columns = (first + torch.arange(mask.shape[1])).clamp(max=mask.shape[1] - 1)
+    tokens = ids.gather(1, columns)
+    is_common = (tokens == tokens[:1]).all(0)
+    shortest = int(mask.sum(1).min())
+    size = int(is_common[: shortest - 1].long().cumprod(0).sum())
+    return size if size >= WORTH_SHARING else 0
+
+
+def has_rotary_positions(model: PreTrainedModel) -> bool:
+    """Whether the model knows how far tokens are from each other, and nothing of their places."""
+    return bool(getattr(model.config.get_text_config(decoder=True), "rope_parameters", None))
+
+
+def beginning_first(mask: torch.Tensor, size: int) -> torch.Tensor:
+    """The order of columns, shape (prompts, width), in which the first `size` tokens of each prompt
+    stand before its padding.
+
+    Args:
+        mask: shape (prompts, width), padded on the left.
+    """
+    columns = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    padding = (mask == 0).sum(1, keepdim=True)
+    order = torch.where(columns < size + padding, columns - size, columns)
+    return torch.where(columns < size, columns + padding, order)
+
+
+def positions(mask: torch.Tensor) -> torch.Tensor:
+    """Of each token among those of its row that are no padding."""
+    return (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+def read_prompts(
+    forward: Callable, ids: torch.Tensor, mask: torch.Tensor, size: int, cache: DynamicCache
+) -> torch.Tensor:
+    """Fill the cache with the keys and values of prompts, and return their hidden states, shape
+    (prompts, width, size of a state).
+
+    Args:
+        forward: the model without its head.
+        size: of their common beginning, which is read once.
+    """
+    hidden = []
+    places = positions(mask)
+    options = {"past_key_values": cache, "use_cache": True}
+    if size:
+        beginning = forward(
+            input_ids=ids[:1, :size],
+            attention_mask=mask[:1, :size],
+            position_ids=places[:1, :size],
+            **options,
+        )
+        cache.batch_repeat_interleave(len(ids))
+        hidden.append(beginning.last_hidden_state.expand(len(ids), -1, -1))
+    last = forward(
+        input_ids=ids[:, size:],
+        attention_mask=mask,
+        position_ids=places[:, size:],
+        **options,
+    )
+    return torch.cat([*hidden, last.last_hidden_state], 1)
 
 
 def sample_merged(model: PeftModel):

@@ -13,7 +13,7 @@ from console.faults import Fault, RecipeError, said_by_library
 from schema import configs
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
-from training.cpu import speed_up_adapter
+from training.cpu import answer_cheaply, is_large_on_cpu, speed_up_adapter
 from training.model import load_model
 from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder, write_completions
 from training.progress import ShowAdvice
@@ -229,7 +229,11 @@ def sample_cheaply(trainer: GRPO | RLOO, recipe: Recipe):
         if adapted:
             keep_base_exact(policy)
     elif not sharded(trainer):
-        share_prompts(policy)  # first, because it reads them with the merged weights
+        # first, because it reads the prompts with the merged weights
+        if is_large_on_cpu(policy):
+            answer_cheaply(policy)
+        else:
+            share_prompts(policy)
         if adapted and mergeable(policy):
             sample_merged(policy)
 

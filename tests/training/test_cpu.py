@@ -17,7 +17,7 @@ from schema import configs
 from schema.recipe import load_recipe
 from tests.support import LORA, run_program
 from training import cpu
-from training.model import load_model, load_tokenizer
+from training.model import load_for_answers, load_model, load_tokenizer
 from training.problem_sets import load_train
 from training.trainer import GRPO, grpo_trainer
 
@@ -198,6 +198,73 @@ def test_each_token_of_a_sampling_is_drawn_so(restored):
     assert len(draws) == 3 and tokens[:, 4:].tolist() == [[7, 7, 7]] * 2
 
 
+def ending(seed: int, **settings) -> tuple[dict, GenerationConfig]:
+    """Questions of different lengths that begin alike, some of them asked twice, and settings with
+    which their answers end at different places."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(5, 90, (8, 14), generator=generator)
+    ids[:, :9] = ids[0, :9]
+    mask = torch.ones_like(ids)
+    ids[4:] = ids[4:].roll(3, 1)
+    mask[4:, :3] = 0
+    rows = {
+        "input_ids": ids.repeat_interleave(2, 0),
+        "attention_mask": mask.repeat_interleave(2, 0),
+    }
+    ends = list(range(5, 100, 13))
+    config = GenerationConfig(
+        max_new_tokens=24, pad_token_id=0, eos_token_id=ends, repetition_penalty=3.0, **settings
+    )
+    return rows, config
+
+
+def counted_tokens(model) -> list[int]:
+    """How many tokens the model reads, pass by pass."""
+    read = []
+    model.get_input_embeddings().register_forward_pre_hook(
+        lambda module, inputs: read.append(inputs[0].numel())
+    )
+    return read
+
+
+@pytest.mark.parametrize("as_arguments", [False, True])
+def test_rows_that_have_ended_and_what_prompts_share_are_not_computed(as_arguments, restored):
+    restored.setattr(cpu, "SMALL", 0)
+    recipe = load_recipe(RECIPE, [LORA], check=())
+    model = load_model(recipe, load_tokenizer(recipe)).eval()
+    read = counted_tokens(model)
+    rows, config = ending(seed=1)
+    settings = config.to_diff_dict() if as_arguments else {"generation_config": config}
+    expected = model.generate(**rows, **settings)
+    plain = list(read)
+    lengths = (expected[:, 14:] != 0).sum(1)
+    assert lengths.min() < 6 and lengths.max() == 24
+    model = load_for_answers(recipe, load_tokenizer(recipe))
+    read = counted_tokens(model)
+    assert torch.equal(model.generate(**rows, **settings)[:, 14:], expected[:, 14:])
+    assert plain == [16 * 14] + [16] * 23
+    # the beginning, then what is left of 8 prompts without their last tokens
+    assert read[:2] == [9, 8 * 4]
+    batch = 16
+    for drawn, tokens_read in enumerate(read[2:], 1):
+        assert tokens_read == batch
+        going_on = int((lengths > drawn).sum())
+        if 2 * going_on <= batch:
+            batch = going_on
+    assert batch < 8
+
+
+@pytest.mark.parametrize("setting", [{"min_new_tokens": 9}, {"num_beams": 2}])
+def test_settings_that_count_from_the_beginning_are_left_to_transformers(setting, restored):
+    restored.setattr(cpu, "SMALL", 0)
+    model = loaded().eval()
+    rows, config = ending(seed=1, **setting)
+    expected = model.generate(**rows, generation_config=config)
+    cpu.answer_cheaply(model)
+    tokens = model.generate(**rows, generation_config=config)
+    assert torch.equal(tokens[:, 14:], expected[:, 14:])
+
+
 def test_a_small_model_computes_as_before(restored):
     attention = AttentionInterface._global_mapping["sdpa"]
     model = loaded()
@@ -322,24 +389,31 @@ def passes(restored, tmp_path):
     return run
 
 
-def rows_of_groups(prompts: int, completions: int) -> tuple[torch.Tensor, torch.Tensor]:
+def rows_of_groups(
+    prompts: int, completions: int, common: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and their mask, shape (rows, 20), in no order: prompts of 12 columns, the first
-    ones padded, and completions of up to 8."""
+    padded, which begin with so many common tokens, and completions of up to 8."""
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(3, 90, (prompts, 12), generator=generator).repeat_interleave(completions, 0)
+    ids = torch.randint(3, 90, (prompts, 12), generator=generator)
+    beginning = torch.randint(3, 90, (common,), generator=generator)
+    ids[0, 2 : 2 + common] = beginning
+    ids[1:, :common] = beginning
+    ids = ids.repeat_interleave(completions, 0)
     ids = torch.cat([ids, torch.randint(3, 90, (len(ids), 8), generator=generator)], 1)
     mask = torch.ones_like(ids)
-    mask[:completions, :5] = 0
+    mask[:completions, :2] = 0
     mask[::3, 16:] = 0
     order = torch.randperm(len(ids), generator=generator)
     return ids[order], mask[order]
 
 
-def test_the_completions_of_a_group_share_their_prompt(passes):
-    ids, mask = rows_of_groups(3, 4)
+@pytest.mark.parametrize("common, read", [(0, 3 * 12), (5, 3 * 12), (8, 8 + 3 * 4)])
+def test_the_completions_of_a_group_share_their_prompt(common, read, passes):
+    ids, mask = rows_of_groups(3, 4, common)
     *expected, alone = passes(ids, mask, 10**9)
     *returned, shared = passes(ids, mask, 0)
-    assert alone == 12 * 20 and shared == 3 * 12 + 12 * 8
+    assert alone == 12 * 20 and shared == read + 12 * 8
     assert any(gradient.abs().max() > 0.01 for gradient in expected[2])
     torch.testing.assert_close(returned, expected, atol=1e-5, rtol=1e-4)
 
