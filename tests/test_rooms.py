@@ -20,9 +20,9 @@ FILES = [
 LONGEST = 500  # lines of a file
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 5_215, "tests/": 23_590, "everything else": 21_380}
+BUDGET = {"rewards/verifier/": 5_215, "tests/": 23_665, "everything else": 21_585}
 # The words, by white space, of the pages in docs/, and of one that is longer than the others.
-WORDS = {"docs/": 17_370, "docs/learn.md": 3_500}
+WORDS = {"docs/": 17_680, "docs/learn.md": 3_500}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
