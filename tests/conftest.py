@@ -176,14 +176,18 @@ def math_data(tmp_path_factory) -> Path:
 
     folder = tmp_path_factory.mktemp("data")
     for split, first in (("train", 2), ("test", 12)):
-        gsm8k, maths = [], []
+        gsm8k, maths, svamp = [], [], []
         for a, b in itertools.product(range(first, first + 6), range(2, 8)):
             answer = f"{a}+{b}=<<{a}+{b}={a + b}>>{a + b}.\n#### {a + b}"
             gsm8k.append((f"Ann has {a} pens and buys {b}. How many?", answer))
             solution = f"It is $\\boxed{{{a * b}}}$."
+            body, sum_of_both = f"Ben has {a} cups and gets {b} more", f"( {a}.0 + {b}.0 )"
+            svamp.append((body, "How many cups has he?", float(a + b), sum_of_both, "Addition"))
             maths.append((f"What is ${a}\\cdot {b}$?", solution, "Level 1", "Algebra"))
         frame = pd.DataFrame(gsm8k, columns=["question", "answer"])
         frame.to_parquet(folder / f"gsm8k-{split}.parquet")
+        frame = pd.DataFrame(svamp, columns=["Body", "Question", "Answer", "Equation", "Type"])
+        frame.to_parquet(folder / f"svamp-{split}.parquet")
         frame = pd.DataFrame(maths, columns=["problem", "solution", "level", "type"])
         frame.to_parquet(folder / f"math-{split}.parquet")
     frame.to_parquet(folder / "math-500.parquet")
