@@ -46,6 +46,7 @@ ALWAYS = 2**31 - 1
 SHRINKS = {"input_ids", "attention_mask", "past_key_values", "max_new_tokens", "do_sample"}
 SHRINKS |= {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "disable_compile"}
 SHRINKS |= {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "use_cache"}
+SHRINKS |= {"stopping_criteria"}
 
 # From so many keys on, the weights of attention take more memory than a faster pass is worth.
 MANY_KEYS = 192
@@ -181,14 +182,16 @@ class HalfEnded(StoppingCriteria):
     `going_on`: whether each row has not ended, shape (rows,).
     """
 
-    def __init__(self, rows: int, end_tokens: int | list[int]):
+    def __init__(self, rows: int, end_tokens: int | list[int], criteria: StoppingCriteriaList):
         self.going_on = torch.ones(rows, dtype=torch.bool)
         self.end_tokens = torch.tensor(end_tokens)
+        self.criteria = criteria
 
     def __call__(self, input_ids: torch.Tensor, scores, **kwargs) -> torch.Tensor:
         self.going_on &= ~torch.isin(input_ids[:, -1], self.end_tokens)
+        self.going_on &= ~self.criteria(input_ids, scores, **kwargs)
         is_half = 2 * self.going_on.sum() <= len(self.going_on)
-        return is_half.expand(len(self.going_on))
+        return ~self.going_on | is_half
 
 
 def answer_cheaply(model: PreTrainedModel | PeftModel):
@@ -211,9 +214,11 @@ def generate_shrinking(model: PreTrainedModel | PeftModel) -> Callable:
         settings = model.generation_config.to_diff_dict()
         if generation_config is not None:
             settings |= generation_config.to_diff_dict()
+        # What a config says is off, or says of itself, is no demand.
+        demands = {name for name, value in settings.items() if value and name[0] != "_"}
+        can_shrink = not args and demands | options.keys() <= SHRINKS and caches_every_token(model)
         settings |= options
         values = [settings.get(name) for name in ("max_new_tokens", "eos_token_id", "pad_token_id")]
-        can_shrink = not args and settings.keys() <= SHRINKS and caches_every_token(model)
         if not can_shrink or None in values:
             return generate(*args, generation_config=generation_config, **options)
         return generate_in_rounds(generate, *values, generation_config, **options)
@@ -229,6 +234,7 @@ def generate_in_rounds(
     config: GenerationConfig | None,
     input_ids: torch.Tensor,
     attention_mask: torch.Tensor,
+    stopping_criteria: StoppingCriteriaList | None = None,
     **options,
 ) -> torch.Tensor:
     """What `generate` returns, shape (rows, tokens). A round ends when half of its rows have, and
@@ -239,6 +245,7 @@ def generate_in_rounds(
         config: what `generate` takes its settings from, if not from `options`.
     """
     config = copy.deepcopy(config)
+    criteria = stopping_criteria or StoppingCriteriaList()
     width = input_ids.shape[1] + limit
     tokens = torch.full((len(input_ids), width), pad_token)
     tokens[:, : input_ids.shape[1]] = input_ids
@@ -250,7 +257,7 @@ def generate_in_rounds(
             options |= changes
         else:
             config.update(**changes)
-        half = HalfEnded(len(rows), end_tokens)
+        half = HalfEnded(len(rows), end_tokens, criteria)
         output = generate(
             input_ids=tokens[rows, :length],
             attention_mask=attention_mask,
@@ -319,10 +326,11 @@ def forward_sharing(
     ids, mask = prompts[:, :columns], prompts[:, columns:]
     size = common_beginning(model, ids, mask)
     order = beginning_first(mask, size)
-    of_prompts = read_prompts(forward, ids.gather(1, order), mask.gather(1, order), size, cache)
+    ids, mask = ids.gather(1, order), mask.gather(1, order)
+    of_prompts = read_prompts(forward, ids, mask, size, cache)
     of_prompts = of_prompts[torch.arange(len(ids))[:, None], order.argsort(1)]
     cache.batch_select_indices(prompt_of)
-    mask = torch.cat([mask.gather(1, order)[prompt_of], attention_mask[:, columns:]], 1)
+    mask = torch.cat([mask[prompt_of], attention_mask[:, columns:]], 1)
     output = forward(
         input_ids=input_ids[:, columns:],
         attention_mask=mask,

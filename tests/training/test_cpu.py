@@ -9,7 +9,7 @@ import trl.trainer.utils
 from peft import LoraConfig, get_peft_model
 from peft.tuners.lora import Linear
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, GenerationConfig
+from transformers import AttentionInterface, GenerationConfig, StoppingCriteriaList
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.kernels import ChunkedLogProbFunction
 
@@ -241,7 +241,17 @@ def test_rows_that_have_ended_and_what_prompts_share_are_not_computed(as_argumen
     assert lengths.min() < 6 and lengths.max() == 24
     model = load_for_answers(recipe, load_tokenizer(recipe))
     read = counted_tokens(model)
+    # as that of a folder of weights without one
+    model.generation_config.update(output_attentions=False, _from_model_config=True)
+    widths = []
+
+    def counted(ids, scores, **options):
+        widths.append(ids.shape[1])
+        return torch.zeros(len(ids), dtype=torch.bool)
+
+    settings["stopping_criteria"] = StoppingCriteriaList([counted])
     assert torch.equal(model.generate(**rows, **settings)[:, 14:], expected[:, 14:])
+    assert widths == list(range(15, 39))
     assert plain == [16 * 14] + [16] * 23
     # the beginning, then what is left of 8 prompts without their last tokens
     assert read[:2] == [9, 8 * 4]
@@ -442,6 +452,11 @@ def test_a_group_stays_in_its_micro_batch(loss, kept, restored, tmp_path):
         batches.append(len(inputs["prompt_ids"].unique(dim=0)))
         return compute(self, model, inputs)
 
+    generate = cpu.generate_in_rounds
+    rounds = []
+    restored.setattr(
+        cpu, "generate_in_rounds", lambda *args, **kw: rounds.append(1) or generate(*args, **kw)
+    )
     restored.setattr(GRPO, "_compute_loss", watched)
     overrides = ["grpo.max_steps=2", "grpo.save_steps=2", "grpo.per_device_train_batch_size=16"]
     overrides += ["grpo.gradient_accumulation_steps=4", "grpo.num_iterations=1"]
@@ -450,6 +465,7 @@ def test_a_group_stays_in_its_micro_batch(loss, kept, restored, tmp_path):
     grpo.main(recipe)
     groups = 16 // configs.training_config(recipe, "grpo").num_generations
     assert len(batches) == 8 and (batches == [groups] * 8) is kept
+    assert len(rounds) == 2  # each step samples without rows that have ended
 
 
 def test_freed_memory_is_kept(tmp_path):
