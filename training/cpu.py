@@ -82,7 +82,9 @@ def speed_up_adapter(model: PreTrainedModel | PeftModel):
         return
     for tuner in model.modules():
         is_plain = isinstance(tuner, Linear) and not tuner.lora_variant
-        if is_plain and tuner.get_base_layer().weight.dtype == torch.bfloat16:
+        if not is_plain or not tuner.cast_input_dtype_enabled:
+            continue
+        if tuner.get_base_layer().weight.dtype == torch.bfloat16:
             tuner.cast_input_dtype_enabled = False
             tuner.forward = torch.autocast("cpu", torch.bfloat16)(tuner.forward)
 

@@ -39,7 +39,7 @@ from schema.recipe import Recipe
 from schema.values import as_list
 from training import model_files
 from training.checkpoints import is_adapter
-from training.cpu import answer_cheaply, speed_up
+from training.cpu import answer_cheaply, speed_up, speed_up_adapter
 from training.opening import AUTO, CAUSAL_LM, Chat, arguments_set, template_of
 from training.sampling import without_adapter
 from training.tiny_models import built_model
@@ -318,6 +318,7 @@ def load_model(
                 )
         except Exception as error:  # its weights do not match its settings, or this base
             raise not_loaded(recipe, str(trained), error) from error
+        speed_up_adapter(model)  # the arithmetic that it was trained with
     return model
 
 

@@ -7,8 +7,8 @@ Trains the recipe's policy for three steps from its base model, by turns without
 training/cpu.py does, each time in a process of its own, and prints the medians. The first step
 warms up; the second is timed; in the third torch's profiler counts kinds of operations.
 
-The limits, of the matrix and memory rates that are measured first: for each token that is sampled
-all weights are read, and multiplied with each row. The update multiplies a token once forward and
+The limits, of the matrix and memory rates that are measured first: all weights are read once for
+each token of the longest completion, and multiplied with each token that is sampled. The update multiplies a token once forward and
 once back (a frozen base has no gradients of its own), those of a prompt once for each micro-batch,
 and the head only those of the completions. All completions are learned from.
 """
@@ -168,12 +168,12 @@ def limits(result: dict) -> dict[str, float]:
     """The seconds that the machine needs at least for each part."""
     dtype = getattr(torch, result["dtype"])
     size = result["body"] + result["head"]
-    reading = size * result["bytes"] / memory_rate()
-    computing = 2 * size * result["rows"] / matrix_rate(dtype, result["rows"])
+    reading = result["drawn"] * size * result["bytes"] / memory_rate()
+    computing = 2 * size * result["completion"] / matrix_rate(dtype, result["rows"])
     tokens = result["prompt"] + result["completion"]
     products = tokens * result["body"] + result["completion"] * result["head"]
     return {
-        "sampling": result["drawn"] * max(reading, computing),
+        "sampling": max(reading, computing),
         "update": 2 * 2 * products / matrix_rate(dtype, 2048),
     }
 
@@ -201,7 +201,7 @@ def main():
     print(f"\n{cpu_name()}, {torch.get_num_threads()} threads, {options.rounds} rounds")
     limit = limits(results["with"][0])
     counts = results["with"][0]
-    print(f"{counts['dtype']}, {counts['rows']} completions of {counts['drawn']} tokens")
+    print(f"{counts['dtype']}, {counts['rows']} completions, {counts['completion']} tokens")
     for part in ("sampling", "update"):
         medians = {}
         for way in WAYS:

@@ -365,6 +365,19 @@ def test_so_does_the_adapter_of_every_stage(stage, restored, tmp_path):
     assert [type(model).__name__ for model in calls] == ["PeftModelForCausalLM"]
 
 
+def test_a_saved_adapter_computes_as_it_did_in_training(restored, tmp_path):
+    from stages import grpo, sft
+
+    restored.setattr(cpu, "SMALL", 0)
+    overrides = [LORA, "model.dtype=bfloat16", "sft.max_steps=20", "sft.learning_rate=0.01"]
+    overrides += ["grpo.max_steps=2", "grpo.save_steps=2", f"output_dir={tmp_path}"]
+    recipe = load_recipe(RECIPE, overrides)
+    sft.main(recipe)
+    grpo.main(recipe)
+    summary = json.loads((tmp_path / "grpo" / "summary.json").read_text())
+    assert summary["adapter_error"] == 0
+
+
 @pytest.fixture
 def passes(restored, tmp_path):
     """A function that gives the log-probabilities of rows of tokens, where those of the same prompt
