@@ -28,9 +28,9 @@ from trl.trainer import grpo_trainer
 from machine.hardware import SMALL, has_gpu
 from training.sampling import (
     beginning_first,
-    caches_every_token,
     common_beginning,
     empty_cache,
+    has_plain_cache,
     has_rotary_positions,
     positions,
     read_prompts,
@@ -81,10 +81,9 @@ def speed_up_adapter(model: PreTrainedModel | PeftModel):
     if not is_large_on_cpu(model) or not isinstance(model, PeftModel):
         return
     for tuner in model.modules():
-        is_plain = isinstance(tuner, Linear) and not tuner.lora_variant
-        if not is_plain or not tuner.cast_input_dtype_enabled:
-            continue
-        if tuner.get_base_layer().weight.dtype == torch.bfloat16:
+        is_exact = isinstance(tuner, Linear) and tuner.cast_input_dtype_enabled
+        is_exact = is_exact and not tuner.lora_variant
+        if is_exact and tuner.get_base_layer().weight.dtype == torch.bfloat16:
             tuner.cast_input_dtype_enabled = False
             tuner.forward = torch.autocast("cpu", torch.bfloat16)(tuner.forward)
 
@@ -218,7 +217,7 @@ def generate_shrinking(model: PreTrainedModel | PeftModel) -> Callable:
             settings |= generation_config.to_diff_dict()
         # What a config says is off, or says of itself, is no demand.
         demands = {name for name, value in settings.items() if value and name[0] != "_"}
-        can_shrink = not args and demands | options.keys() <= SHRINKS and caches_every_token(model)
+        can_shrink = not args and demands | options.keys() <= SHRINKS and has_plain_cache(model)
         settings |= options
         values = [settings.get(name) for name in ("max_new_tokens", "eos_token_id", "pad_token_id")]
         if not can_shrink or None in values:
@@ -286,7 +285,7 @@ def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterato
     base = without_adapter(model)
     is_worth_it = columns > 0 and is_large_on_cpu(base) and has_rotary_positions(base)
     # A pass that computes its layers again on its way back keeps no keys and values.
-    if not is_worth_it or base.is_gradient_checkpointing or not caches_every_token(base):
+    if not is_worth_it or base.is_gradient_checkpointing or not has_plain_cache(base):
         yield
         return
     backbone = base.base_model

@@ -192,9 +192,8 @@ def share_prompts(model: PreTrainedModel | PeftModel, with_beginnings: bool = Fa
         with_beginnings: whether what different prompts begin with is computed once, too.
     """
     base = without_adapter(model)
-    layers = empty_cache(base).layers
-    caches_keys_and_values = all(type(layer) in KEY_VALUE_LAYERS for layer in layers)
-    if not caches_keys_and_values or not base._supports_default_dynamic_cache():
+    is_plain = has_plain_cache(base, KEY_VALUE_LAYERS)
+    if not is_plain or not base._supports_default_dynamic_cache():
         return
     if "position_ids" not in inspect.signature(base.base_model.forward).parameters:
         return
@@ -210,9 +209,9 @@ def empty_cache(model: PreTrainedModel) -> DynamicCache:
     return DynamicCache(config=model.config.get_text_config(decoder=True))
 
 
-def caches_every_token(model: PreTrainedModel | PeftModel) -> bool:
+def has_plain_cache(model: PreTrainedModel | PeftModel, kinds=(DynamicLayer,)) -> bool:
     layers = empty_cache(without_adapter(model)).layers
-    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+    return bool(layers) and all(type(layer) in kinds for layer in layers)
 
 
 @torch.no_grad()
@@ -256,7 +255,7 @@ def common_beginning(base: PreTrainedModel, ids: torch.Tensor, mask: torch.Tenso
     Args:
         ids, mask: shape (prompts, width), padded on the left.
     """
-    if not has_rotary_positions(base) or not caches_every_token(base):
+    if not has_rotary_positions(base) or not has_plain_cache(base):
         return 0
     first = mask.argmax(1, keepdim=True)
     columns = (first + torch.arange(mask.shape[1])).clamp(max=mask.shape[1] - 1)

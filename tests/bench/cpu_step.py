@@ -8,9 +8,10 @@ training/cpu.py does, each time in a process of its own, and prints the medians.
 warms up; the second is timed; in the third torch's profiler counts kinds of operations.
 
 The limits, of the matrix and memory rates that are measured first: all weights are read once for
-each token of the longest completion, and multiplied with each token that is sampled. The update multiplies a token once forward and
-once back (a frozen base has no gradients of its own), those of a prompt once for each micro-batch,
-and the head only those of the completions. All completions are learned from.
+each token of the longest completion, and multiplied with each token that is sampled. The update
+multiplies a token once forward and once back (a frozen base has no gradients of its own), those of
+a prompt once for each micro-batch, and the head only those of the completions. All completions are
+learned from.
 """
 
 import argparse

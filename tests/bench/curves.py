@@ -1,0 +1,49 @@
+"""Draws how the seeds of a recipe learned: what was right in training and on held-out problems,
+over the completions that each had sampled. Look at it before you commit it.
+
+    python -m tests.bench.curves docs/img/svamp.png outputs/x/seed-1 outputs/x/seed-2 …
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import yaml
+from matplotlib.figure import Figure
+
+from schema import configs
+
+TITLES = {
+    "rewards/correct_answer/mean": "right in training, sampled",
+    configs.ACCURACY: "right on held-out problems, greedily",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
+    options = parser.parse_args()
+    figure = Figure(figsize=(8, 3), layout="constrained")  # inches
+    all_axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    for run in options.runs:
+        recipe = yaml.safe_load((run / "grpo" / "recipe.yaml").read_text(encoding="utf-8"))
+        size = configs.generation(recipe["grpo"]).completions
+        text = (run / "grpo" / "metrics.jsonl").read_text(encoding="utf-8")
+        lines = [json.loads(line) for line in text.splitlines()]
+        for axes, (key, title) in zip(all_axes, TITLES.items(), strict=True):
+            points = [(line["step"] * size, line[key]) for line in lines if key in line]
+            axes.plot(*zip(*points, strict=True), marker=".", linewidth=1, label=run.name)
+            axes.set_title(title, fontsize=9)
+            axes.set_xlabel("completions", fontsize=8)
+    base = json.loads((options.runs[0] / "eval" / "held-out" / "summary.json").read_text())["base"]
+    all_axes[1].axhline(base["accuracy"], linestyle="--", color="gray", label="base")
+    all_axes[1].legend(fontsize=7, frameon=False)
+    all_axes[0].set(xlim=(0, None), ylim=(0, 1))
+    figure.savefig(options.picture, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
