@@ -31,7 +31,7 @@ from training.sampling import (
     common_beginning,
     empty_cache,
     has_plain_cache,
-    has_rotary_positions,
+    knows_distances_alone,
     positions,
     read_prompts,
     share_prompts,
@@ -47,6 +47,9 @@ SHRINKS = {"input_ids", "attention_mask", "past_key_values", "max_new_tokens", "
 SHRINKS |= {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "disable_compile"}
 SHRINKS |= {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "use_cache"}
 SHRINKS |= {"stopping_criteria"}
+
+# What a model may ask of attention here; a window is in its mask.
+PLAIN_OPTIONS = {"dropout", "scaling", "is_causal", "position_ids", "use_cache", "sliding_window"}
 
 # From so many keys on, the weights of attention take more memory than a faster pass is worth.
 MANY_KEYS = 192
@@ -127,8 +130,7 @@ def attention(
     """
     rows, heads, tokens, size = query.shape
     key_heads = key.shape[1]
-    is_plain = options.keys() <= {"dropout", "scaling", "is_causal", "position_ids", "use_cache"}
-    is_plain = is_plain and not options.get("dropout")
+    is_plain = options.keys() <= PLAIN_OPTIONS and not options.get("dropout")
     is_short = query.dtype == torch.bfloat16 and tokens > 1 and key.shape[2] < MANY_KEYS
     if is_plain and is_short and is_mask_of_rows(attention_mask):
         scaling = options.get("scaling") or size**-0.5
@@ -283,7 +285,8 @@ def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterato
     have the same tokens in them, as the completions of a group have their prompt. Their gradients
     flow back through the keys and values that the rows share."""
     base = without_adapter(model)
-    is_worth_it = columns > 0 and is_large_on_cpu(base) and has_rotary_positions(base)
+    is_worth_it = columns > 0 and is_large_on_cpu(base) and knows_distances_alone(base)
+    is_worth_it = is_worth_it and not drops_out(model)  # in each row by itself
     # A pass that computes its layers again on its way back keeps no keys and values.
     if not is_worth_it or base.is_gradient_checkpointing or not has_plain_cache(base):
         yield
@@ -295,6 +298,11 @@ def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterato
         yield
     finally:
         backbone.forward = forward
+
+
+def drops_out(model: PreTrainedModel | PeftModel) -> bool:
+    dropouts = [module for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+    return any(dropout.training and dropout.p for dropout in dropouts)
 
 
 @contextmanager
@@ -358,6 +366,8 @@ def draw(probabilities: torch.Tensor) -> torch.Tensor:
     passes a random share of the whole."""
     sums = probabilities.cumsum(-1)
     total = sums[:, -1:]
+    if not total.isfinite().all():
+        return torch.multinomial(probabilities, 1)  # which says what is wrong with them
     threshold = torch.rand_like(total) * total
     # Rounded up to the whole, it would be passed nowhere.
     threshold = threshold.minimum(total.nextafter(torch.zeros_like(total)))

@@ -3,7 +3,6 @@ are greedy and sample a few questions, two mends of the training loop. The loss 
 
 import copy
 import random
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from transformers import TrainerCallback, set_seed
 from runs.folder import SAME_QUESTIONS
 from schema.configs import WITHOUT_SIGNAL
 from training.cpu import keeping_order, sharing_prompts
+from training.sampling import knows_distances_alone
 from training.scoring import without_signal
 from training.train import sharded
 
@@ -39,7 +39,7 @@ class LeanLoss:
         0 in what it returns, of shape (rows, logits_to_keep). On a CPU a prompt is read once for
         all its completions."""
         unwrapped = self.accelerator.unwrap_model(model)
-        begins_anywhere = counts_no_padding(unwrapped.config)
+        begins_anywhere = knows_distances_alone(unwrapped)
         rows, width = input_ids.shape
         first = width - logits_to_keep
         passes = []
@@ -63,7 +63,8 @@ class LeanLoss:
         """trl's, which shuffles what was sampled and splits it into micro-batches. Where one update
         learns from all of them alike, a group stays together, so that it can share its prompt."""
         is_one_update = self.args.steps_per_generation == self.args.gradient_accumulation_steps
-        if is_one_update and self.loss_type in WHOLE_BATCH:
+        is_one_loss = self.loss_type in WHOLE_BATCH and not self.compares_tokens()
+        if is_one_update and is_one_loss:
             with keeping_order(self.accelerator.unwrap_model(self.model)):
                 return super()._prepare_inputs(generation_batch)
         return super()._prepare_inputs(generation_batch)
@@ -81,20 +82,11 @@ class LeanLoss:
         them."""
         if self.args.world_size > 1 or self.loss_type not in WHOLE_BATCH:
             return False
-        reads_every_completion = (
-            self.beta
-            or self._entropy_bonus_enabled
-            or self.aux_loss_enabled
-            or self.top_entropy_quantile < 1
-        )
-        return not reads_every_completion
+        return not self.beta and not self._entropy_bonus_enabled and not self.compares_tokens()
 
-
-def counts_no_padding(config) -> bool:
-    """Whether a model computes the same wherever in a row a text begins: by rotations whose
-    frequencies do not depend on the row's length."""
-    rotations = getattr(config.get_text_config(), "rope_parameters", None)
-    return bool(rotations) and not re.search("dynamic|longrope", str(rotations))
+    def compares_tokens(self) -> bool:
+        """Whether what a token counts for depends on the others of its micro-batch."""
+        return self.aux_loss_enabled or self.top_entropy_quantile < 1
 
 
 def with_advantage(inputs: dict) -> dict:
@@ -173,8 +165,8 @@ class GreedyEvaluation:
             self._logs = logs_before
 
     def sample_same_questions(self):
-        """Sample a few held-out questions, the same ones at each evaluation, by the same random
-        numbers, and write their groups; of training's random numbers, metrics and logs nothing
+        """Sample a few held-out questions, the same ones at each evaluation, from the same seed,
+        and write their groups; of training's random numbers, metrics and logs nothing
         changes. They are a batch, no larger than training's, which each process samples whole."""
         size = self.num_generations
         at_once = self.args.per_device_train_batch_size * self.args.steps_per_generation

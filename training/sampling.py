@@ -15,6 +15,7 @@ import functools
 import inspect
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -28,6 +29,8 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 KEY_VALUE_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 # Arguments of generate with which it makes the cache, or more rows of it, by itself.
 NEEDS_OWN_CACHE = {"cache_implementation", "num_beams", "num_return_sequences"}
+# Those that read which token of a prompt follows which.
+NEEDS_ORDER = {"no_repeat_ngram_size", "sequence_bias", "bad_words_ids", "logits_processor"}
 # So many tokens that all prompts begin with are worth a pass of their own.
 WORTH_SHARING = 8
 # The bits that a float32 has more than a number of these dtypes.
@@ -229,14 +232,13 @@ def _prompt_cache(
     _, counts = torch.unique_consecutive(rows, dim=0, return_counts=True)
     repeats = math.gcd(*counts.tolist())
     size = 0
-    if with_beginnings and len(counts) > 1:
-        size = common_beginning(base, input_ids[::repeats], attention_mask[::repeats])
-    is_shared = repeats > 1 or size > 0
-    if not is_shared or input_ids.shape[1] == 1:
-        return {}
     if generation_config is not None:
         options = generation_config.to_diff_dict() | options
-    if options.keys() & NEEDS_OWN_CACHE:
+    if with_beginnings and len(counts) > 1 and not NEEDS_ORDER & options.keys():
+        size = common_beginning(base, input_ids[::repeats], attention_mask[::repeats])
+        size = min(size, input_ids.shape[1] - 2)  # each prompt has something to read by itself
+    is_shared = repeats > 1 or size > 0
+    if not is_shared or input_ids.shape[1] == 1 or NEEDS_OWN_CACHE & options.keys():
         return {}
     order = beginning_first(attention_mask, size)
     ids = input_ids.gather(1, order)
@@ -255,7 +257,7 @@ def common_beginning(base: PreTrainedModel, ids: torch.Tensor, mask: torch.Tenso
     Args:
         ids, mask: shape (prompts, width), padded on the left.
     """
-    if not has_rotary_positions(base) or not has_plain_cache(base):
+    if not knows_distances_alone(base) or not has_plain_cache(base):
         return 0
     first = mask.argmax(1, keepdim=True)
     columns = (first + torch.arange(mask.shape[1])).clamp(max=mask.shape[1] - 1)
@@ -266,9 +268,11 @@ def common_beginning(base: PreTrainedModel, ids: torch.Tensor, mask: torch.Tenso
     return size if size >= WORTH_SHARING else 0
 
 
-def has_rotary_positions(model: PreTrainedModel) -> bool:
-    """Whether the model knows how far tokens are from each other, and nothing of their places."""
-    return bool(getattr(model.config.get_text_config(decoder=True), "rope_parameters", None))
+def knows_distances_alone(model: PreTrainedModel) -> bool:
+    """Whether a model computes the same wherever in a row a text begins: by rotations whose
+    frequencies do not depend on the row's length."""
+    rotations = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None)
+    return bool(rotations) and not re.search("dynamic|longrope", str(rotations))
 
 
 def beginning_first(mask: torch.Tensor, size: int) -> torch.Tensor:

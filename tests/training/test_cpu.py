@@ -9,7 +9,13 @@ import trl.trainer.utils
 from peft import LoraConfig, get_peft_model
 from peft.tuners.lora import Linear
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, GenerationConfig, StoppingCriteriaList
+from transformers import (
+    AttentionInterface,
+    AutoConfig,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    StoppingCriteriaList,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.kernels import ChunkedLogProbFunction
 
@@ -19,6 +25,7 @@ from tests.support import LORA, run_program
 from training import cpu
 from training.model import load_for_answers, load_model, load_tokenizer
 from training.problem_sets import load_train
+from training.sampling import share_prompts
 from training.trainer import GRPO, grpo_trainer
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -154,6 +161,11 @@ def test_a_draw_has_the_probabilities_of_its_row():
     assert ((shares - row).abs() <= 4 * deviation).all()
 
 
+def test_a_draw_of_no_probabilities_is_refused():
+    with pytest.raises(RuntimeError, match="nan"), cpu.DrawOnce():
+        torch.multinomial(torch.tensor([[0.5, torch.nan]]), num_samples=1)
+
+
 @pytest.mark.parametrize("share", [0.0, 1 - 2**-24])
 def test_a_draw_at_either_end_takes_a_token_that_can_be(share, monkeypatch):
     monkeypatch.setattr(torch, "rand_like", lambda total: torch.full_like(total, share))
@@ -273,6 +285,44 @@ def test_settings_that_count_from_the_beginning_are_left_to_transformers(setting
     cpu.answer_cheaply(model)
     tokens = model.generate(**rows, generation_config=config)
     assert torch.equal(tokens[:, 14:], expected[:, 14:])
+
+
+@pytest.mark.parametrize("setting, is_kept", [({}, False), ({"no_repeat_ngram_size": 2}, True)])
+def test_what_reads_the_order_of_a_prompt_gets_it(setting, is_kept, restored):
+    restored.setattr(cpu, "SMALL", 0)
+    model = loaded().eval()
+    calls = []
+    restored.setattr(model, "generate", lambda **options: calls.append(options["input_ids"]))
+    share_prompts(model, with_beginnings=True)
+    rows, config = ending(seed=1, **setting)
+    model.generate(**rows, generation_config=config)
+    assert torch.equal(calls[0], rows["input_ids"]) is is_kept
+
+
+def test_prompts_may_differ_in_their_last_token_alone(restored):
+    restored.setattr(cpu, "SMALL", 0)
+    model = loaded().eval()
+    ids = torch.randint(5, 90, (1, 12), generator=torch.Generator().manual_seed(0)).repeat(3, 1)
+    ids[:, -1] = torch.tensor([5, 6, 7])
+    rows = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "max_new_tokens": 4}
+    expected = model.generate(**rows)
+    cpu.answer_cheaply(model)
+    assert torch.equal(model.generate(**rows), expected)
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "qwen3", "smollm3"])
+def test_models_ask_of_attention_what_is_computed_here(kind, restored):
+    """It fails when transformers hands attention more options than it ignores."""
+    AttentionInterface.register("sdpa", cpu.attention)
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes |= {"intermediate_size": 32, "num_hidden_layers": 1, "vocab_size": 90, "head_dim": 8}
+    config = AutoConfig.for_model(kind, **sizes, pad_token_id=0)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    calls = heads_of_keys(restored)
+    rows = {"input_ids": torch.ones(2, 5).long(), "attention_mask": torch.ones(2, 5).long()}
+    rows["attention_mask"][0, 0] = 0
+    model.generate(**rows, max_new_tokens=3, do_sample=False, eos_token_id=None)
+    assert calls == [4, 2, 2]
 
 
 def test_a_small_model_computes_as_before(restored):
@@ -441,19 +491,29 @@ def test_the_completions_of_a_group_share_their_prompt(common, read, passes):
     torch.testing.assert_close(returned, expected, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("case", ["a prompt each", "checkpointing", "a GPU"])
+@pytest.mark.parametrize(
+    "case", ["a prompt each", "checkpointing", "a GPU", "dropout", "rotations by length"]
+)
 def test_a_prompt_is_read_for_each_where_it_cannot_be_shared(case, passes, monkeypatch):
     ids, mask = rows_of_groups(6, 1) if case == "a prompt each" else rows_of_groups(3, 2)
     if case == "checkpointing":
         passes.trainer.model.gradient_checkpointing_enable()
     if case == "a GPU":
         monkeypatch.setattr(cpu, "has_gpu", lambda: True)
+    if case == "dropout":
+        passes.trainer.model.base_model.dropout = torch.nn.Dropout(0.1)
+    if case == "rotations by length":
+        rotations = passes.trainer.model.config.rope_parameters
+        monkeypatch.setitem(rotations, "rope_type", "longrope")
     *_, read = passes(ids, mask, 0)
     assert read == 6 * 20
 
 
-@pytest.mark.parametrize("loss, kept", [("dapo", True), ("grpo", False)])
-def test_a_group_stays_in_its_micro_batch(loss, kept, restored, tmp_path):
+@pytest.mark.parametrize(
+    "setting, kept",
+    [("loss_type=dapo", True), ("loss_type=grpo", False), ("top_entropy_quantile=0.5", False)],
+)
+def test_a_group_stays_in_its_micro_batch(setting, kept, restored, tmp_path):
     """It fails when trl shuffles in another way."""
     from stages import grpo
 
@@ -473,7 +533,7 @@ def test_a_group_stays_in_its_micro_batch(loss, kept, restored, tmp_path):
     restored.setattr(GRPO, "_compute_loss", watched)
     overrides = ["grpo.max_steps=2", "grpo.save_steps=2", "grpo.per_device_train_batch_size=16"]
     overrides += ["grpo.gradient_accumulation_steps=4", "grpo.num_iterations=1"]
-    overrides += [f"grpo.loss_type={loss}", "sft=null", LORA, f"output_dir={tmp_path}"]
+    overrides += [f"grpo.{setting}", "sft=null", LORA, f"output_dir={tmp_path}"]
     recipe = load_recipe(RECIPE, overrides)
     grpo.main(recipe)
     groups = 16 // configs.training_config(recipe, "grpo").num_generations
