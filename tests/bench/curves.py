@@ -39,7 +39,8 @@ def main():
             axes.set_title(title, fontsize=9)
             axes.set_xlabel("completions", fontsize=8)
     base = json.loads((options.runs[0] / "eval" / "held-out" / "summary.json").read_text())["base"]
-    all_axes[1].axhline(base["accuracy"], linestyle="--", color="gray", label="base")
+    label = f"base, n = {base['n']}"
+    all_axes[1].axhline(base["accuracy"], linestyle="--", color="gray", label=label)
     all_axes[1].legend(fontsize=7, frameon=False)
     all_axes[0].set(xlim=(0, None), ylim=(0, 1))
     figure.savefig(options.picture, dpi=150)
