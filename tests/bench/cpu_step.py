@@ -73,9 +73,9 @@ class Clock(TrainerCallback):
         self._begin()
         tokens = self.generate(*args, **kwargs)
         self._end("sampling")
-        prompts = kwargs["input_ids"]
-        self.result["rows"] = len(tokens)
-        self.result["drawn"] = tokens.shape[1] - prompts.shape[1]
+        if self.step == TIMED:
+            self.result["rows"] = len(tokens)
+            self.result["drawn"] = tokens.shape[1] - kwargs["input_ids"].shape[1]
         return tokens
 
     def watched_loss(self, model, inputs: dict) -> torch.Tensor:
