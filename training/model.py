@@ -284,12 +284,11 @@ def load_model(
     has_adapter = is_adapter(trained)
     if has_adapter:
         adapter, settings = adapter_of(recipe, Path(trained))
+    name = str(trained)
+    revision = None
     if trained is None or has_adapter:
         name = base_model(recipe)
         revision = recipe.model.revision
-    else:
-        name = str(trained)
-        revision = None
     quantization = configs.quantization_config(recipe)
     options = {
         "attn_implementation": recipe.model.attn_implementation,

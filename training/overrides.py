@@ -166,8 +166,8 @@ class GreedyEvaluation:
 
     def sample_same_questions(self):
         """Sample a few held-out questions, the same ones at each evaluation, from the same seed,
-        and write their groups; of training's random numbers, metrics and logs nothing
-        changes. They are a batch, no larger than training's, which each process samples whole."""
+        and write their groups; of training's random numbers, metrics and logs nothing changes. They
+        are a batch, no larger than training's, which each process samples whole."""
         size = self.num_generations
         at_once = self.args.per_device_train_batch_size * self.args.steps_per_generation
         number = min(SAME, at_once // size, len(self.eval_dataset))
