@@ -27,9 +27,11 @@ from trl.trainer import grpo_trainer
 
 from machine.hardware import SMALL, has_gpu
 from training.sampling import (
+    PLAIN,
     beginning_first,
     common_beginning,
     empty_cache,
+    generation_settings,
     has_plain_cache,
     knows_distances_alone,
     positions,
@@ -41,12 +43,6 @@ from training.sampling import (
 # Of mallopt(3): how much free memory stays, and how many blocks are mapped one by one.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 ALWAYS = 2**31 - 1
-
-# Of generate's arguments, those with which the rows that have not ended can go on by themselves.
-SHRINKS = {"input_ids", "attention_mask", "past_key_values", "max_new_tokens", "do_sample"}
-SHRINKS |= {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "disable_compile"}
-SHRINKS |= {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "use_cache"}
-SHRINKS |= {"stopping_criteria"}
 
 # What a model may ask of attention here; a window is in its mask.
 PLAIN_OPTIONS = {"dropout", "scaling", "is_causal", "position_ids", "use_cache", "sliding_window"}
@@ -214,13 +210,8 @@ def generate_shrinking(model: PreTrainedModel | PeftModel) -> Callable:
 
     @functools.wraps(generate)
     def generate_rows(*args, generation_config: GenerationConfig | None = None, **options):
-        settings = model.generation_config.to_diff_dict()
-        if generation_config is not None:
-            settings |= generation_config.to_diff_dict()
-        # What a config says is off, or says of itself, is no demand.
-        demands = {name for name, value in settings.items() if value and name[0] != "_"}
-        can_shrink = not args and demands | options.keys() <= SHRINKS and has_plain_cache(model)
-        settings |= options
+        settings = generation_settings(model, generation_config, options)
+        can_shrink = not args and settings.keys() <= PLAIN and has_plain_cache(model)
         values = [settings.get(name) for name in ("max_new_tokens", "eos_token_id", "pad_token_id")]
         if not can_shrink or None in values:
             return generate(*args, generation_config=generation_config, **options)

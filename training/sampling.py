@@ -22,15 +22,18 @@ from collections.abc import Callable
 import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, GenerationConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 # The layers of a cache that hold keys and values and nothing else.
 KEY_VALUE_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 # Arguments of generate with which it makes the cache, or more rows of it, by itself.
 NEEDS_OWN_CACHE = {"cache_implementation", "num_beams", "num_return_sequences"}
-# Those that read which token of a prompt follows which.
-NEEDS_ORDER = {"no_repeat_ngram_size", "sequence_bias", "bad_words_ids", "logits_processor"}
+# Those with which a row depends neither on the others nor on where its padding stands.
+PLAIN = {"input_ids", "attention_mask", "past_key_values", "max_new_tokens", "do_sample"}
+PLAIN |= {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "disable_compile"}
+PLAIN |= {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "use_cache"}
+PLAIN |= {"stopping_criteria"}
 # So many tokens that all prompts begin with are worth a pass of their own.
 WORTH_SHARING = 8
 # The bits that a float32 has more than a number of these dtypes.
@@ -217,6 +220,23 @@ def has_plain_cache(model: PreTrainedModel | PeftModel, kinds=(DynamicLayer,)) -
     return bool(layers) and all(type(layer) in kinds for layer in layers)
 
 
+def generation_settings(
+    model: PreTrainedModel | PeftModel, config: GenerationConfig | None, options: dict
+) -> dict:
+    """What a call of `generate` asks for, by the model's settings, by the config and by its
+    arguments, in which an argument is there even if it is off."""
+    settings = model.generation_config.to_diff_dict()
+    if config is not None:
+        settings |= config.to_diff_dict()
+    # What a config says is off, or says of itself, is no demand.
+    demands = {}
+    for key, value in settings.items():
+        is_demand = value and key[0] != "_"
+        if is_demand or key.endswith("_token_id"):  # a token may have the number 0
+            demands[key] = value
+    return demands | options
+
+
 @torch.no_grad()
 def _prompt_cache(
     base,
@@ -232,9 +252,8 @@ def _prompt_cache(
     _, counts = torch.unique_consecutive(rows, dim=0, return_counts=True)
     repeats = math.gcd(*counts.tolist())
     size = 0
-    if generation_config is not None:
-        options = generation_config.to_diff_dict() | options
-    if with_beginnings and len(counts) > 1 and not NEEDS_ORDER & options.keys():
+    options = generation_settings(base, generation_config, options)
+    if with_beginnings and len(counts) > 1 and options.keys() <= PLAIN:
         size = common_beginning(base, input_ids[::repeats], attention_mask[::repeats])
         size = min(size, input_ids.shape[1] - 2)  # each prompt has something to read by itself
     is_shared = repeats > 1 or size > 0
