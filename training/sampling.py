@@ -27,9 +27,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 # The layers of a cache that hold keys and values and nothing else.
 KEY_VALUE_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
-# Arguments of generate with which it makes the cache, or more rows of it, by itself.
-NEEDS_OWN_CACHE = {"cache_implementation", "num_beams", "num_return_sequences"}
-# Those with which a row depends neither on the others nor on where its padding stands.
+# Arguments of generate with which a row depends neither on the others nor on where its padding is.
 PLAIN = {"input_ids", "attention_mask", "past_key_values", "max_new_tokens", "do_sample"}
 PLAIN |= {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "disable_compile"}
 PLAIN |= {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "use_cache"}
@@ -223,18 +221,13 @@ def has_plain_cache(model: PreTrainedModel | PeftModel, kinds=(DynamicLayer,)) -
 def generation_settings(
     model: PreTrainedModel | PeftModel, config: GenerationConfig | None, options: dict
 ) -> dict:
-    """What a call of `generate` asks for, by the model's settings, by the config and by its
-    arguments, in which an argument is there even if it is off."""
+    """What a call of `generate` asks for: by the model's settings, by a config, by arguments."""
     settings = model.generation_config.to_diff_dict()
     if config is not None:
         settings |= config.to_diff_dict()
-    # What a config says is off, or says of itself, is no demand.
-    demands = {}
-    for key, value in settings.items():
-        is_demand = value and key[0] != "_"
-        if is_demand or key.endswith("_token_id"):  # a token may have the number 0
-            demands[key] = value
-    return demands | options
+    # What a config says of itself begins with "_"; what is False is not asked for.
+    names = [key for key, value in settings.items() if key[0] != "_" and value is not False]
+    return {name: settings[name] for name in names} | options
 
 
 @torch.no_grad()
@@ -248,16 +241,17 @@ def _prompt_cache(
 ) -> dict:
     """The arguments of `generate` that change: the prompts' keys and values, and the tokens in
     their order; none if no rows share any."""
+    settings = generation_settings(base, generation_config, options)
+    if not settings.keys() <= PLAIN or input_ids.shape[1] == 1:
+        return {}
     rows = torch.cat([input_ids, attention_mask], 1)
     _, counts = torch.unique_consecutive(rows, dim=0, return_counts=True)
     repeats = math.gcd(*counts.tolist())
     size = 0
-    options = generation_settings(base, generation_config, options)
-    if with_beginnings and len(counts) > 1 and options.keys() <= PLAIN:
+    if with_beginnings and len(counts) > 1:
         size = common_beginning(base, input_ids[::repeats], attention_mask[::repeats])
         size = min(size, input_ids.shape[1] - 2)  # each prompt has something to read by itself
-    is_shared = repeats > 1 or size > 0
-    if not is_shared or input_ids.shape[1] == 1 or NEEDS_OWN_CACHE & options.keys():
+    if repeats == 1 and size == 0:
         return {}
     order = beginning_first(attention_mask, size)
     ids = input_ids.gather(1, order)
