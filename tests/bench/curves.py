@@ -1,7 +1,9 @@
 """Draws how the seeds of a recipe learned: what was right in training and on held-out problems,
-over the completions that each had sampled. Look at it before you commit it.
+over the completions that each had sampled.
 
-    python -m tests.bench.curves docs/img/svamp.png outputs/x/seed-1 outputs/x/seed-2 …
+    python -m tests.bench.curves docs/img/svamp.png 0.31 outputs/x/seed-1 outputs/x/seed-2 …
+
+0.31: the accuracy before it (python -m stages.evaluate x.yaml grpo.eval_steps=null --held-out).
 """
 
 import argparse
@@ -24,6 +26,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("picture", type=Path)
+    parser.add_argument("before", type=float)
     parser.add_argument("runs", type=Path, nargs="+")
     options = parser.parse_args()
     figure = Figure(figsize=(8, 3), layout="constrained")  # inches
@@ -38,9 +41,7 @@ def main():
             axes.plot(*zip(*points, strict=True), marker=".", linewidth=1, label=run.name)
             axes.set_title(title, fontsize=9)
             axes.set_xlabel("completions", fontsize=8)
-    base = json.loads((options.runs[0] / "eval" / "held-out" / "summary.json").read_text())["base"]
-    label = f"base, n = {base['n']}"
-    all_axes[1].axhline(base["accuracy"], linestyle="--", color="gray", label=label)
+    all_axes[1].axhline(options.before, linestyle="--", color="gray", label="before")
     all_axes[1].legend(fontsize=7, frameon=False)
     all_axes[0].set(xlim=(0, None), ylim=(0, 1))
     figure.savefig(options.picture, dpi=150)
