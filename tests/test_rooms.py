@@ -22,7 +22,7 @@ LONGEST = 500  # lines of a file
 # why in its message.
 BUDGET = {"rewards/verifier/": 5_215, "tests/": 23_750, "everything else": 21_600}
 # The words, by white space, of the pages in docs/, and of one that is longer than the others.
-WORDS = {"docs/": 18_180, "docs/learn.md": 3_500}
+WORDS = {"docs/": 18_200, "docs/learn.md": 3_500}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
