@@ -24,7 +24,7 @@ from tests.support import CHAIN, LORA, NF4, OF_DPO, ROOT, SHIPPED, kill_when, ru
 from tests.tables import rows
 from tests.waits import all_ended
 
-TINY = "recipes/tiny-arithmetic.yaml"
+TINY, SECOND = "recipes/tiny-arithmetic.yaml", "recipes/tiny-second-round.yaml"
 RUNS = {  # name: stages, overrides beside CHAIN
     "default": (["sft", "grpo"], []),
     "lora": (["sft", "grpo"], [LORA]),
@@ -68,6 +68,10 @@ def trained(runs: Path) -> str:
     kill_when((runs / "resumed/grpo" / RESUMED_AFTER).is_file, "grpo", *arguments)
     run_stage("grpo", *arguments)
     lines.append(f"resumed/grpo {hash_of_weights(runs / 'resumed/grpo')}")
+    first = [f"model.name_or_path={runs / 'default/grpo'}", f"output_dir={runs / 'second'}"]
+    settings = [setting for setting in CHAIN if not setting.startswith("sft.")]
+    run_stage("grpo", SECOND, *first, *settings)
+    lines.append(f"second/grpo {hash_of_weights(runs / 'second/grpo')}")
     return "\n".join(lines) + "\n"
 
 
