@@ -1,0 +1,311 @@
+"""Which method gains most from the same number of sampled completions? The plan and its rule of
+decision are docs/study/methods/plan.md; what this writes beside it are outcomes, one line for each
+(task, arm, seed, measure): which problems were right. Each run resumes where it was stopped:
+
+    python -m tests.bench.methods run tiny --seeds 1 2 3 4 5
+    python -m tests.bench.methods table
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import run_stage
+from tests.waits import all_ended
+
+STUDY = Path(__file__).parents[2] / "docs/study/methods"
+OUTPUTS = Path(__file__).parents[2] / "outputs/methods"
+TUNING = (
+    100  # seeds above it choose settings, on held-out problems; the others report, on the test's
+)
+T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for n seeds, 95 %, two-sided
+
+
+@dataclass(frozen=True)
+class Task:
+    """A recipe whose warm start all arms share.
+
+    Attributes:
+        completions: the budget of an arm, in sampled completions.
+        samples: of a problem, for rejection sampling and for the sampled measure.
+        rft_steps: updates of rejection sampling's fine-tuning.
+        limit, sampled_limit: how many problems measure a policy greedily, and sampled.
+    """
+
+    recipe: str
+    completions: int
+    samples: int
+    rft_steps: int
+    limit: int
+    sampled_limit: int
+
+
+TASKS = {
+    "tiny": Task("recipes/tiny-arithmetic.yaml", 3840, 8, 350, 800, 120),
+    "smollm2": Task("recipes/smollm2-arithmetic.yaml", 2880, 8, 80, 400, 120),
+}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to spend the budget.
+
+    Attributes:
+        train: trains into a folder, and returns the folder of the stage that holds the policy.
+        completions, updates: what it spends, for the table.
+    """
+
+    train: Callable[[Task, int, Path], Path]
+    completions: int
+    updates: str
+
+
+def stage(name: str, task: Task, seed: int, folder: Path, *settings: object):
+    """Run a stage of a task's recipe in a folder, unless it is finished."""
+    if (folder / name / "summary.json").is_file():
+        return
+    run_stage(name, task.recipe, f"seed={seed}", f"output_dir={folder}", *settings)
+
+
+def warm_start(task: Task, seed: int, folder: Path) -> Path:
+    stage("sft", task, seed, folder.parent / "warm-start")
+    return folder.parent / "warm-start/sft"
+
+
+def grpo(*settings: str, start: Callable[[Task, int, Path], Path] = warm_start):
+    """GRPO from a stage's policy, with these settings in place of the recipe's."""
+
+    def train(task: Task, seed: int, folder: Path) -> Path:
+        first = start(task, seed, folder)
+        if not (folder / "sft").exists():
+            shutil.copytree(first, folder / "sft")
+        stage("grpo", task, seed, folder, *settings)
+        return folder / "grpo"
+
+    return train
+
+
+def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
+    """Rejection sampling: each round samples its share of the budget from the policy before it, and
+    fine-tunes the base on the different right completions, for `steps` times the task's steps."""
+
+    def train(task: Task, seed: int, folder: Path) -> Path:
+        policy = warm_start(task, seed, folder)
+        problems = int(task.completions * share / task.samples / rounds)
+        for number in range(rounds):
+            place = folder / f"round-{number + 1}"
+            own = f"problems: {problems}, samples: {task.samples}, keep: {task.samples}"
+            settings = [f"data.own_solutions={{{own}, model: {policy}}}"]
+            settings += ["data.worked=null"] * (task.recipe != TASKS["tiny"].recipe)
+            settings += [f"sft.max_steps={round(task.rft_steps * steps)}"]
+            # Each round asks other problems: they are drawn with the seed.
+            stage("sft", task, seed + 1000 * number, place, *settings)
+            policy = place / "sft"
+        return policy
+
+    return train
+
+
+ARMS = {
+    "tiny": {
+        "warm start": Arm(warm_start, 0, "-"),
+        "GRPO": Arm(grpo(), 3840, "240 of 32"),
+        "GRPO, each batch once": Arm(
+            grpo("grpo.num_iterations=1", "grpo.max_steps=120"), 3840, "120 of 32"
+        ),
+        "GRPO, each batch once, 240 of 16": Arm(
+            grpo("grpo.num_iterations=1", "grpo.per_device_train_batch_size=16"), 3840, "240 of 16"
+        ),
+        "GRPO, each batch three times": Arm(
+            grpo("grpo.num_iterations=3", "grpo.max_steps=360"), 3840, "360 of 32"
+        ),
+        "GRPO, a third": Arm(grpo("grpo.max_steps=80"), 1280, "80 of 32"),
+        "GRPO, three times": Arm(grpo("grpo.max_steps=720"), 11520, "720 of 32"),
+        "RFT": Arm(rejection(), 3840, "350 of 64"),
+        "RFT, half the updates": Arm(rejection(steps=1 / 2), 3840, "175 of 64"),
+        "RFT, twice the updates": Arm(rejection(steps=2), 3840, "700 of 64"),
+        "RFT, a third": Arm(rejection(1 / 3), 1280, "350 of 64"),
+        "RFT, three times": Arm(rejection(3), 11520, "350 of 64"),
+        "RFT in three rounds": Arm(rejection(rounds=3), 3840, "3 x 350 of 64"),
+        "RFT in three rounds, three times": Arm(rejection(3, 3), 11520, "3 x 350 of 64"),
+        "RFT, then GRPO": Arm(
+            grpo("grpo.max_steps=120", start=rejection(1 / 2)), 3840, "350 of 64, 120 of 32"
+        ),
+    },
+    "smollm2": {
+        "warm start": Arm(warm_start, 0, "-"),
+        "GRPO": Arm(grpo(), 2880, "45 of 64"),
+        "GRPO, each batch twice": Arm(
+            grpo("grpo.num_iterations=2", "grpo.max_steps=90", "grpo.save_steps=30"),
+            2880,
+            "90 of 64",
+        ),
+        "RFT": Arm(rejection(), 2880, "80 of 16"),
+        "GRPO, each batch once, 90 of 32": Arm(
+            grpo("grpo.per_device_train_batch_size=32", "grpo.max_steps=90", "grpo.save_steps=30"),
+            2880,
+            "90 of 32",
+        ),
+        "RFT in three rounds": Arm(rejection(rounds=3), 2880, "3 x 80 of 16"),
+        "RFT, then GRPO, each batch twice": Arm(
+            grpo(
+                "grpo.num_iterations=2",
+                "grpo.max_steps=46",
+                "grpo.save_steps=46",
+                start=rejection(1 / 2),
+            ),
+            2912,
+            "80 of 16, 46 of 64",
+        ),
+    },
+}
+
+
+def outcomes_of(file: Path, samples: int) -> list[int]:
+    """How many of a problem's samples are right, a number for each problem, in their order."""
+    right: dict[int, int] = {}
+    for line in file.read_text(encoding="utf-8").splitlines()[1:]:
+        answer = json.loads(line)
+        right[answer["id"]] = right.get(answer["id"], 0) + answer["right"]
+    assert max(right.values()) <= samples
+    return [right[number] for number in sorted(right)]
+
+
+def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list[int]]:
+    """Answer the test problems (held-out ones, for a seed that tunes) greedily, and some of them
+    eight times at temperature 1."""
+    counts = {}
+    for name, samples, temperature, limit in [
+        ("greedy", 1, 0, task.limit),
+        ("sampled", task.samples, 1, task.sampled_limit),
+    ]:
+        place = folder / name
+        settings = [f"evaluate.samples={samples}", f"evaluate.temperature={temperature}"]
+        settings += [f"evaluate.limit={limit}", "evaluate.control=false"]
+        words = [f"seed={seed}", f"output_dir={place}", *settings, f"--model={policy}"]
+        words += ["--held-out"] * (seed > TUNING)
+        run_stage("evaluate", task.recipe, *words)
+        [file] = [
+            path
+            for path in (place / "eval/models").rglob("*.jsonl")
+            if not path.name.endswith(".seconds.jsonl")
+        ]
+        counts[name] = outcomes_of(file, samples)
+    return counts
+
+
+def run(name: str, seeds: list[int], arms: list[str], file: Path):
+    """Train and measure what the file of outcomes does not hold yet."""
+    lines = []
+    if file.is_file():
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    finished = {(line["arm"], line["seed"]) for line in lines}
+    task = TASKS[name]
+    for arm_name in arms or ARMS[name]:
+        for seed in seeds:
+            if (arm_name, seed) in finished:
+                continue
+            arm = ARMS[name][arm_name]
+            folder = OUTPUTS / name / f"seed-{seed}" / arm_name.replace(" ", "-").replace(",", "")
+            with all_ended():
+                policy = arm.train(task, seed, folder)
+                counts = measure(task, seed, policy, folder)
+            with file.open("a", encoding="utf-8") as handle:
+                for kind, right in counts.items():
+                    line = {"task": name, "arm": arm_name, "seed": seed, "measure": kind}
+                    line["samples"] = 1 if kind == "greedy" else task.samples
+                    line |= {"completions": arm.completions, "updates": arm.updates}
+                    line["right"] = "".join(map(str, right))
+                    handle.write(json.dumps(line) + "\n")
+            share = statistics.mean(counts["greedy"])
+            print(f"{name}, {arm_name}, seed {seed}: {share:.1%} greedily", flush=True)
+
+
+def accuracy(line: dict) -> float:
+    """The share of right samples, from 0 to 1."""
+    return statistics.mean(int(digit) / line["samples"] for digit in line["right"])
+
+
+def pass_at_8(line: dict) -> float:
+    return statistics.mean(digit != "0" for digit in line["right"])
+
+
+def over_seeds(values: list[float]) -> str:
+    """The mean in percent, with Student's 95 % interval over seeds."""
+    mean = 100 * statistics.mean(values)
+    if len(values) < 2:
+        return f"{mean:.1f}"
+    half = 100 * T_95[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+    return f"{mean:.1f} ± {half:.1f}"
+
+
+def over_problems(pairs: list[tuple[dict, dict]]) -> str:
+    """The half-width of a 95 % interval, in points, of a paired difference averaged over seeds, if
+    the problems were drawn anew."""
+    differences: list[float] = []
+    for number in range(len(pairs[0][0]["right"])):
+        of_problem = [
+            (int(arm["right"][number]) - int(control["right"][number])) / arm["samples"]
+            for arm, control in pairs
+        ]
+        differences.append(statistics.mean(of_problem))
+    return f"{196 * statistics.stdev(differences) / math.sqrt(len(differences)):.1f}"
+
+
+def table(lines: list[dict], task: str, control: str = "RFT") -> str:
+    """Markdown: a row for each arm, with its paired difference to the control, by measure."""
+    by_key = {(line["arm"], line["seed"], line["measure"]): line for line in lines}
+    rows = [
+        f"| arm | completions | updates | seeds | greedy | − {control} | sampled | − {control} "
+        "| pass@8 |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for arm in ARMS[task]:
+        seeds = sorted(seed for name, seed, kind in by_key if (name, kind) == (arm, "greedy"))
+        if not seeds:
+            continue
+        first = by_key[arm, seeds[0], "greedy"]
+        cells = [arm, f"{first['completions']:,}", first["updates"], str(len(seeds))]
+        for kind in ("greedy", "sampled"):
+            own = [by_key[arm, seed, kind] for seed in seeds]
+            cells.append(over_seeds([accuracy(line) for line in own]))
+            pairs = [
+                (by_key[arm, seed, kind], by_key[control, seed, kind])
+                for seed in seeds
+                if (control, seed, kind) in by_key
+            ]
+            if arm == control or not pairs:
+                cells.append("")
+            else:
+                gains = [accuracy(one) - accuracy(two) for one, two in pairs]
+                cells.append(f"{over_seeds(gains)} (problems ± {over_problems(pairs)})")
+        sampled = [by_key[arm, seed, "sampled"] for seed in seeds]
+        cells.append(over_seeds([pass_at_8(line) for line in sampled]))
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("verb", choices=["run", "table"])
+    parser.add_argument("task", nargs="?", choices=list(TASKS), default="tiny")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--arms", nargs="+", default=[])
+    options = parser.parse_args()
+    file = STUDY / f"{options.task}.jsonl"
+    if options.verb == "run":
+        os.environ["OMP_NUM_THREADS"] = "1"
+        run(options.task, options.seeds, options.arms, file)
+    else:
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        print(table(lines, options.task))
+
+
+if __name__ == "__main__":
+    main()
