@@ -20,7 +20,7 @@ FILES = [
 LONGEST = 500  # lines of a file
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 5_215, "tests/": 23_750, "everything else": 21_600}
+BUDGET = {"rewards/verifier/": 5_215, "tests/": 24_100, "everything else": 21_600}
 # The words, by white space, of the pages in docs/, and of one that is longer than the others.
 WORDS = {"docs/": 18_200, "docs/learn.md": 3_500}
 PAGES = 15  # with the README
