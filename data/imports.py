@@ -7,7 +7,6 @@ import ast
 import contextlib
 import inspect
 import os
-import re
 import reprlib
 import shlex
 import sys
@@ -104,16 +103,10 @@ def _files(module: str) -> dict[str, Path]:
     )
 
 
-# In a source that writes files: what it names may change with each step.
-WRITES = re.compile(rb"""\bopen\([^)]*["'][wax]|\.write|\bdump\(""")
-
-
 def files_run(module: str) -> list[Path]:
     """The files of the user's that a module runs: its own and, however deep, those that it
-    imports; and those that they name, if they write none. Of this repository it is the module's own
-    alone: the rooms have a commit."""
+    imports. Of this repository it is the module's own alone: the rooms have a commit."""
     files = {}
-    read = []
     names = [module]
     while names:
         name = names.pop()
@@ -127,35 +120,15 @@ def files_run(module: str) -> list[Path]:
         for part, file in new.items():
             if part not in files and (part == name or not is_ours):
                 files[part] = file
-                source = file.read_bytes()
-                nodes = list(ast.walk(ast.parse(source)))
-                names += _imported(part, file, nodes)
-                if not is_ours and not WRITES.search(source):
-                    strings = [node.value for node in nodes if isinstance(node, ast.Constant)]
-                    read += files_named(strings, file.parent)
-    return sorted({*files.values(), *read})
+                names += _imported(part, file)
+    return sorted(set(files.values()))
 
 
-def files_named(values: list, folder: Path) -> list[Path]:
-    """The files that texts among these values name: in the folder, in the current one, or in one
-    that another text names there."""
-    names = []
-    for value in values:
-        if isinstance(value, str) and re.fullmatch(r"[^\0\n]{1,250}", value):
-            names.append(value)
-    folders = [folder, Path.cwd()]
-    for parent in folders[:2]:
-        paths = [parent / name for name in names]
-        folders += [path for path in paths if os.path.isdir(path)]  # noqa: PTH112 (is_dir fails for a long name)
-    paths = [parent / name for parent in folders for name in names]
-    return sorted({path.resolve() for path in paths if os.path.isfile(path)})  # noqa: PTH113
-
-
-def _imported(module: str, file: Path, nodes: list[ast.AST]) -> list[str]:
-    """The names of the modules that a file's nodes may import, wherever in it."""
+def _imported(module: str, file: Path) -> list[str]:
+    """The names of the modules that a module's file may import, wherever in it."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     names = []
-    for node in nodes:
+    for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

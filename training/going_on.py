@@ -5,7 +5,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from data.imports import files_named, files_run
+from data.imports import files_run
 from data.json_files import read_object
 from data.problems import for_rewards
 from schema import configs
@@ -87,8 +87,8 @@ def goes_on(recipe: Recipe, stage: str) -> bool:
 
 
 def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
-    """The hashes of the rewards' code and of the files that it or the recipe names, of the models'
-    folders, and of the columns of the data beside what is asked and what answers are judged by.
+    """The hashes of the rewards' code, of the models' folders, and of the columns of the data
+    beside what is asked and what answers are judged by.
 
     Args:
         recipe: with all our defaults, as a run saves it.
@@ -110,7 +110,6 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
             models["rewards.learned.model"] = options["model"]
         else:
             files = files_run(reward_function(name).__module__)
-            files += files_named(list(options.values()), Path.cwd())
             hashes[f"rewards.{name}"] = hash_of_files(files)
     for key, model in models.items():
         if model and Path(model).is_dir():

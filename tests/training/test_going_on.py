@@ -91,19 +91,16 @@ def test_a_finished_run_without_checkpoints_is_not_begun_anew(tmp_path):
     assert (tmp_path / "grpo/summary.json").is_file()
 
 
-@pytest.mark.parametrize("changed", ["reward", "import", "read", "named", "columns", "model"])
+@pytest.mark.parametrize("changed", ["reward", "import", "columns", "model"])
 def test_other_files_than_the_run_began_with_need_a_word(
     changed, tmp_path, own_file, monkeypatch, capsys
 ):
     own_file("paid.py", f"def late():\n    from pays import AMOUNT\n{PAY}")
-    (tmp_path / "pays.py").write_text("AMOUNT = Path('lists') / 'words.txt'\n")
-    (tmp_path / "lists").mkdir()
-    for name in ("lists/words.txt", "more.txt"):
-        (tmp_path / name).write_text("so\n")
+    (tmp_path / "pays.py").write_text("AMOUNT = 1\n")
     (tmp_path / "base").mkdir()
     (tmp_path / "base/chat_template.jinja").write_text("{{ messages }}")
-    options = {"weight": 1.0, "words": str(tmp_path / "more.txt")}
-    recipe = replace(begun(tmp_path), rewards={"paid.pay": options, "correct_answer": {}})
+    rewards = {"paid.pay": {"weight": 1.0}, "correct_answer": {}}
+    recipe = replace(begun(tmp_path), rewards=rewards)
     model = replace(recipe.model, name_or_path=str(tmp_path / "base"))
     run = RunFolder(tmp_path / "grpo", False, None, replace(recipe, model=model).resolved())
     (tmp_path / "grpo/versions.json").unlink()
@@ -114,9 +111,6 @@ def test_other_files_than_the_run_began_with_need_a_word(
         own_file("paid.py", f"{PAY}# by another sign\n")
     elif changed == "import":
         (tmp_path / "pays.py").write_text("AMOUNT = 2\n")
-    elif changed in ("read", "named"):
-        name = {"read": "lists/words.txt", "named": "more.txt"}[changed]
-        (tmp_path / name).write_text("to\n")
     elif changed == "model":
         (tmp_path / "base/chat_template.jinja").write_text("{{ messages[0] }}")
     else:
@@ -133,16 +127,6 @@ def test_other_files_than_the_run_began_with_need_a_word(
     run.begin(rows)  # the word is said once
     versions = json.loads((tmp_path / "grpo/versions.json").read_text())
     assert versions["changed"] == [{"from": None, "sources": [name]}]
-
-
-def test_what_a_reward_writes_itself_is_no_change(own_file, tmp_path):
-    code = "def log(text):\n    with open('log.txt', 'a') as file:\n        file.write(text)\n"
-    own_file("logs.py", code + PAY)
-    recipe = load_recipe(TINY).resolved() | {"rewards": {"logs.pay": {"weight": 1.0}}}
-    (tmp_path / "log.txt").write_text("1\n")
-    before = sources_of(recipe, "grpo", ROWS)
-    (tmp_path / "log.txt").write_text("1\n2\n")
-    assert sources_of(recipe, "grpo", ROWS) == before
 
 
 def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
