@@ -4,10 +4,12 @@ evaluation resumes.
 """
 
 import dataclasses
+import hashlib
 import math
 import re
 import time
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +20,7 @@ from data import prompt
 from data.json_files import json_lines
 from data.problems import judged_by
 from evaluation import report
+from rewards import verifier
 from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
 from runs.folder import CONTROL, has_weights, hash_of, weights_hash
 from schema.configs import setting
@@ -83,9 +86,21 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     return Contestant(label, dataclasses.replace(recipe, model=base, quantization=None, places={}))
 
 
+@cache
+def judge_version() -> str:
+    """16 hexadecimal digits that identify the rules by which answers are judged: the verifier's
+    code and tables."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(verifier.__file__).parent.rglob("*")):
+        if file.suffix in (".py", ".tsv"):
+            digest.update(f"{file.name}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
-    """Everything an answer depends on. It is the first line of the answers' file, so that answers
-    of another model, to other problems or with another prompt are never mistaken for these."""
+    """Everything an answer and its verdict depend on. It is the first line of the answers' file, so
+    that answers of another model, to other problems, with another prompt or by another judge are
+    never mistaken for these."""
     from evaluation.engines import dtype, max_new_tokens
     from training.model import base_model
 
@@ -108,6 +123,7 @@ def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list
         "problems": hash_of(list(map(judged_by, rows))),
         "prompt": hash_of(first_prompt),
         "strict": recipe.strict,
+        "judge": judge_version(),
         "max_new_tokens": max_new_tokens(recipe),
         "engine": recipe.evaluate.engine,
         "batch_size": recipe.evaluate.batch_size,
@@ -144,6 +160,7 @@ class Answers:
         self.file = folder / f"{contestant.label}.jsonl"
         self.recipe = contestant.recipe
         self.sampling = contestant.sampling_or_default()
+        self.all_rows = rows
         self.rows = rows[: self.sampling.limit]
         self.room = room
         self.opened = prompt.think_opened(tokenizer)
@@ -156,8 +173,12 @@ class Answers:
         self.answers = self._read()
 
     def _read(self) -> list[dict]:
-        """The answers in the file. Raises RecipeError where it cannot be read, or its answers were
-        made with other settings."""
+        """The answers in the file. They are judged anew where only the judge has changed, and the
+        file is set aside where the weights have.
+
+        Raises:
+            RecipeError: the file cannot be read, or its answers were made with other settings.
+        """
         if not self.file.is_file():
             return []
         try:
@@ -165,6 +186,11 @@ class Answers:
         except ValueError as error:
             raise RecipeError([f"{error}: move it, or delete it"]) from None
         changed = self._changed(head)
+        if changed == ["judge"]:
+            return self._judged_anew(answers)
+        if "weights" in changed:
+            self._set_aside(head)
+            return []
         if changed:
             message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
             raise RecipeError([f"{message}: move it, or delete it"])
@@ -180,6 +206,31 @@ class Answers:
             if Path(str(head.get("model"))).name == Path(self.settings["model"]).name:
                 before["model"] = self.settings["model"]
         return [key for key in self.settings | before if before.get(key) != self.settings.get(key)]
+
+    def _judged_anew(self, answers: list[dict]) -> list[dict]:
+        """The answers with the verdicts of today's verifier, written into the file."""
+        rows = [self.all_rows[answer["id"]] for answer in answers]
+        responses = [answer["response"] for answer in answers]
+        lines = judged(rows, responses, self.recipe.strict, self.recipe.runs_programs)
+        self.answers = []
+        changed = 0
+        for answer, line in zip(answers, lines, strict=True):
+            changed += answer["right"] != line["right"]
+            self.answers.append(answer | line)
+        self._rewrite()
+        say(
+            f"{self.file}: the verifier has changed since, so its answers were judged anew:"
+            f" {changed:,} of {len(answers):,} verdicts are others"
+        )
+        return self.answers
+
+    def _set_aside(self, head: dict):
+        """Rename the file of another policy's answers, for this policy's have the same name."""
+        weights = "".join(head.get("weights") or ["unknown"])[:8]
+        aside = self.file.with_name(f"{self.file.name}.{weights}")
+        self.file.replace(aside)
+        self.file.with_suffix(".seconds.jsonl").unlink(missing_ok=True)
+        say(f"{self.file}: its answers were made with other weights; they are now in {aside}")
 
     @property
     def longest_prompt(self) -> int:

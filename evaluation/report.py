@@ -31,7 +31,7 @@ from training.watch import may_have_fallen
 
 EXAMPLES = 3  # of each kind of flip
 MAX_GROUPS = 50  # beyond that many levels or subjects there is no table of them
-TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict")
+TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict", "judge")
 
 Samples = list[dict]  # the answers to one problem
 

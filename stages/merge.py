@@ -6,6 +6,7 @@ away. The written model is read again, and computes what the adapter does, or is
 """
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from peft import PeftModel
 from console.faults import RecipeError, said_by_library
 from console.terminal import make_command, say
 from data import prompt
+from data.json_files import read_object
 from evaluation.run_pages import model_card
-from runs.folder import read_run, some_groups
+from runs.folder import read_run, some_groups, weights_hash
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run
 from training.checkpoints import sync_tree, write_whole
@@ -25,6 +27,7 @@ from training.sampling import merge_at_random, separate_shared
 from training.saving import log_probabilities
 from training.writing import lock
 
+MERGED_FROM = "merged_from.json"  # the hashes of the trained policy's weights
 # Nats between the log-probabilities of the merged model and of the adapter on its base: the largest
 # difference in float32; the mean in 16 bits, where the order of the sums alone makes up to 0.03.
 LIMIT = {"float32": 1e-3, "bfloat16": 0.05, "float16": 0.05}
@@ -38,7 +41,11 @@ def main(recipe: Recipe):
     if not find_run(recipe, "grpo").finished:
         message = f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"
         raise RecipeError([message])
+    weights = {"weights": weights_hash(trained)}
     if merged.exists():
+        if read_object(merged / MERGED_FROM) != weights:
+            message = f"{merged} was not made from the policy that is in {trained} now"
+            raise RecipeError([f"{message}: delete it, and the same command merges that one"])
         say(f"merged already, in {merged}; delete it to merge again")
         return
     tokenizer = load_tokenizer(recipe)
@@ -73,6 +80,7 @@ def main(recipe: Recipe):
             f" the adapter in {trained} on its base"
         )
         raise RecipeError([message])
+    write_whole(partial / MERGED_FROM, json.dumps(weights, indent=2) + "\n")
     write_whole(partial / "README.md", model_card(read_run(trained), "merged"))
     (partial / ".lock").unlink(missing_ok=True)
     sync_tree(partial)

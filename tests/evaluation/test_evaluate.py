@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -107,8 +108,40 @@ def test_answers_stay_where_their_weights_are_moved_or_copied(tmp_path):
     os.utime(copied / "model.safetensors", (0, 0))
     assert answers_of(copied).answers == []
     (copied / "model.safetensors").write_bytes(b"another")
-    with pytest.raises(RecipeError, match=r"different settings \(trained, weights\)"):
-        answers_of(copied)
+    assert answers_of(copied).answers == []
+    [aside] = tmp_path.glob("grpo.jsonl.*")
+    assert not (tmp_path / "grpo.jsonl").exists() and b"weights" in aside.read_bytes()
+
+
+def test_stored_answers_are_judged_anew_by_another_verifier(tmp_path, monkeypatch, capsys):
+    recipe = load_recipe(TINY, check=())
+    tokenizer = load_tokenizer(recipe)
+    rows = [{"problem": f"What is {n} + 1?", "solution": str(n + 1)} for n in range(3)]
+
+    def stored(limit=None):
+        base = Contestant("base", recipe, sampling=Sampling(limit=limit))
+        return answers.Answers(tmp_path, base, tokenizer, rows)
+
+    def policy(prompts, seed, sampling):
+        return [Completion("<answer>2</answer>", 4, False)] * len(prompts)
+
+    stored().complete(policy)
+    monkeypatch.setattr(answers, "judge_version", lambda: "another")
+    judge_all = answers.judge_all
+
+    def wrong_of_all(*arguments, **options):
+        verdicts = judge_all(*arguments, **options)
+        return [replace(verdict, right=False) for verdict in verdicts]
+
+    monkeypatch.setattr(answers, "judge_all", wrong_of_all)
+    judged_anew = stored(limit=1)
+    assert [answer["right"] for answer in judged_anew.answers] == [False] * 3
+    assert not judged_anew.missing()
+    head, *lines = read_lines(judged_anew.file)
+    assert head["judge"] == "another" and [line["right"] for line in lines] == [False] * 3
+    assert "1 of 3 verdicts are others" in capsys.readouterr().out
+    assert stored().answers == lines
+    assert "judged anew" not in capsys.readouterr().out
 
 
 def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_right(tmp_path, capsys):

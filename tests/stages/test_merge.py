@@ -57,3 +57,6 @@ def test_the_merged_model_is_the_adapter_on_its_base_and_says_by_how_much_not(
     assert difference < (1e-4 if run.model.dtype == "float32" else 0.05)
     merge.main(run)
     assert "merged already" in capsys.readouterr().out
+    monkeypatch.setattr(merge, "weights_hash", lambda folder: ["of a policy trained on since"])
+    with pytest.raises(RecipeError, match=r"was not made from the policy that is in .*: delete it"):
+        merge.main(run)
