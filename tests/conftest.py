@@ -17,8 +17,8 @@ from tests import place
 
 CHECKOUT = place.enter()  # before the libraries, which read the environment once
 
-from tests import messages, waits  # noqa: E402
-from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, ROOT, run_stage  # noqa: E402
+from tests import waits  # noqa: E402
+from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage  # noqa: E402
 from training.tiny_models import built_model  # noqa: E402
 
 os.environ["TRUST_FILES"] = OWN_REWARDS
@@ -68,24 +68,6 @@ def processes_ended():
     """A process that a test has started ends with it, whatever happens."""
     with waits.all_ended():
         yield
-
-
-@pytest.fixture
-def snapshot(request, tmp_path) -> Callable[..., None]:
-    """Compares a message with the recorded one of this test and case (tests/messages.py).
-
-    `snapshot(text)`; a test with several messages names them: `snapshot(text, "of the resume")`.
-    The test's folder reads `<tmp>` and the checkout `<house>` in the file.
-    """
-    places = {str(tmp_path): "<tmp>", str(CHECKOUT): "<house>", str(ROOT): "<house>"}
-
-    def check(text: str, title: str = ""):
-        name = request.node.nodeid.removeprefix("tests/")
-        if title:
-            name = f"{name} {title}"
-        messages.check_message(name, messages.without_places(text, places))
-
-    return check
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ PASSED = (
     "REAL_DATA",
     "REAL_HOME",
     "REAL_CHECKOUT",
-    "UPDATE_MESSAGES",
 )
 PASSED_PREFIXES = ("PYTEST_", "PIP_", "UV_", "PLAYWRIGHT_")
 REAL_HOME = Path(os.environ.setdefault("REAL_HOME", str(Path.home())))

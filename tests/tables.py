@@ -1,6 +1,7 @@
 """Tables of cases, in a YAML file beside the test that reads them: a row a line, with the names of
 its columns; and the texts that a test needs, such as recipes."""
 
+import re
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,3 +49,17 @@ def row_cases(test_file: str, table: str, kind: type = SimpleNamespace):
         marks = [pytest.mark.slow] if columns.get("slow") else []
         parameters.append(pytest.param(kind(**arguments), id=columns["case"], marks=marks))
     return pytest.mark.parametrize("row", parameters)
+
+
+def lacking(names: list[str], message: str) -> list[str]:
+    """The facts of a row's column `names` that a message does not state: a file and its line, a
+    key, a number, a command. Its other words are free. Each must stand there whole: `max_step` is
+    not in `max_steps`, nor 1 in 12."""
+    assert names, "a message without a fact would always pass"
+    absent = []
+    for name in names:
+        before = r"(?<!\w)" if name[0].isalnum() else ""
+        after = r"(?!\w)" if name[-1].isalnum() else ""
+        if not re.search(before + re.escape(name) + after, message):
+            absent.append(name)
+    return absent

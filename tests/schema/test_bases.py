@@ -11,7 +11,7 @@ from schema.configs import without_place
 from schema.recipe import load_recipe
 from schema.values import remote_trackers
 from tests.support import read_recipe, run_stage
-from tests.tables import cases, rows, yaml_text
+from tests.tables import cases, lacking, rows, yaml_text
 from training.run_folder import as_yaml
 
 BASE = yaml_text(__file__, "base")
@@ -50,7 +50,7 @@ def test_the_last_of_several_bases_is_read_first(tmp_path):
 
 
 @pytest.mark.parametrize("row", rows(__file__, "wrong_recipe_or_base"), ids=itemgetter("case"))
-def test_a_fault_is_told_where_it_is_written(row, tmp_path, snapshot):
+def test_a_fault_is_told_where_it_is_written(row, tmp_path):
     base = row.get("base", BASE) + row.get("end", "")
     if "old" in row:
         base = base.replace(row["old"], row["new"])
@@ -59,11 +59,11 @@ def test_a_fault_is_told_where_it_is_written(row, tmp_path, snapshot):
     except RecipeError as error:
         faults = error.faults
     assert [str(fault.place) for fault in faults] == [f"{tmp_path}/{row['place']}"]
-    snapshot(str(faults[0]))
+    assert lacking(row["names"], faults[0].message) == []
 
 
 @cases(__file__, "not_a_file_of_the_folder")
-def test_a_base_is_a_file_of_the_same_folder(text, tmp_path, snapshot):
+def test_a_base_is_a_file_of_the_same_folder(text, names, tmp_path):
     folder = tmp_path / "folder"
     (folder / "folder.yaml").mkdir(parents=True)
     (tmp_path / "base.yaml").write_text(BASE)
@@ -77,8 +77,9 @@ def test_a_base_is_a_file_of_the_same_folder(text, tmp_path, snapshot):
     with pytest.raises(RecipeError) as error:
         _, faults = load(folder, text)
         raise RecipeError(faults)
-    assert len(str(error.value).splitlines()) == 1, error.value
-    snapshot(str(error.value))
+    [message] = str(error.value).splitlines()
+    names = [name.replace("{folder}", str(folder)) for name in names]
+    assert lacking(names, message) == []
 
 
 def test_four_bases_are_read(tmp_path):

@@ -19,7 +19,7 @@ from schema.configs import generation, section_class, setting, size_of_run
 from schema.recipe import load_recipe
 from schema.text import value_of
 from tests.support import SHIPPED, read_recipe, run_stage
-from tests.tables import cases, rows, yaml_text
+from tests.tables import cases, lacking, rows, yaml_text
 
 RECIPES = [Path(path) for path in SHIPPED]
 assert len(RECIPES) >= 6
@@ -43,14 +43,14 @@ def message_of(path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("row", rows(__file__, "wrong_recipe"), ids=itemgetter("case"))
-def test_a_wrong_recipe_gets_one_message_with_its_place(row, tmp_path, snapshot):
+def test_a_wrong_recipe_gets_one_message_with_its_place(row, tmp_path):
     text = row.get("recipe", GOOD)
     if "old" in row:
         text = text.replace(row["old"], row["new"])
     path = tmp_path / "mine.yaml"
     message = message_of(path, row.get("start", "") + text + row.get("end", ""))
     assert message.startswith(f"{path}:{row['line']}: " if row["line"] else f"{path}: ")
-    snapshot(message)
+    assert lacking(row["names"], message) == []
 
 
 @pytest.mark.parametrize("name", LONG_RECIPES)

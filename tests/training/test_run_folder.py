@@ -14,7 +14,7 @@ from data.problems import data_of
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
 from tests.support import ROOT, refused
-from tests.tables import cases
+from tests.tables import cases, lacking
 from training import checkpoints, run_folder
 from training.run_folder import conflict, find_run, not_probed, recipe_of
 
@@ -80,11 +80,14 @@ def test_a_run_tells_which_packages_and_which_commits_of_the_hub_it_had(tmp_path
     assert {"math-verify", "bitsandbytes"} <= packages.keys()
 
 
-def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, monkeypatch, snapshot):
+def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, monkeypatch):
     monkeypatch.setenv("MAKE_TARGET", "grpo")
     for stage in ("sft", "grpo"):
         begun(tmp_path, stage)
-    snapshot(refused("preflight", RECIPE, f"output_dir={tmp_path}", "seed=7", *ALL_STAGES))
+    message = refused("preflight", RECIPE, f"output_dir={tmp_path}", "seed=7", *ALL_STAGES)
+    names = [f"{tmp_path}/sft", f"{tmp_path}/grpo", "seed: 42 there, 7 here"]
+    names.append(f'make grpo ARGS="seed=7 output_dir={tmp_path}-2"')
+    assert lacking(names, message) == []
 
 
 def test_the_choice_of_problems_is_of_grpo_alone(tmp_path):
@@ -159,14 +162,18 @@ def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
     assert recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"
 
 
-def test_what_needs_a_probe_is_refused_without_one(tmp_path, snapshot):
+def test_what_needs_a_probe_is_refused_without_one(tmp_path):
     def told(*overrides: str) -> str:
         return str(not_probed(read(tmp_path, *overrides)) or "")
 
     rate = "data.pass_rate=[0, 1]"
     assert told() == ""
-    snapshot(told(rate), "with a warm start")
-    snapshot(told(rate, "sft=null"), "without")
+    words = f"output_dir={tmp_path} 'data.pass_rate=[0, 1]'"
+    names = [f"override {rate}", f'make probe ARGS="{words}"']
+    assert lacking([*names, f'make sft ARGS="{words}" && make probe'], told(rate)) == []
+    message = told(rate, "sft=null")
+    assert lacking([names[0], f'make probe ARGS="{words} sft=null"'], message) == []
+    assert "make sft" not in message
     words = [RECIPE, f"output_dir={tmp_path}", rate, *ALL_STAGES]
     assert "data.pass_rate needs the pass rates" in refused("preflight", *words)
     (tmp_path / "probe").mkdir()

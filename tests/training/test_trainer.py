@@ -21,6 +21,7 @@ from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
 from tests.support import CHAIN, refused, run_program, same_weights, write_lines
+from tests.tables import lacking
 from training import train as training
 from training.model import load_tokenizer
 from training.overrides import with_advantage
@@ -259,7 +260,7 @@ def test_fsdp2_shards_again_between_two_batches_of_an_evaluation(tmp_path):
     assert "param.full_tensor()" in inspect.getsource(VLLMGeneration)
 
 
-def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path, snapshot):
+def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
     """trl's sampler would be empty, and the run over at once."""
     rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(5)]
     write_lines(tmp_path / "few.jsonl", rows)
@@ -267,7 +268,8 @@ def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path, snap
     overrides += ["grpo.num_generations=2", "grpo.gradient_accumulation_steps=1"]
     overrides += ["grpo.per_device_train_batch_size=8", f"output_dir={tmp_path}/x"]
     message = refused("grpo", "recipes/tiny-arithmetic.yaml", *overrides)
-    snapshot(message.splitlines()[-1])
+    names = [f"override data.train=[{tmp_path}/few.jsonl]", "3 problems", "4"]
+    assert lacking(names, message.splitlines()[-1]) == []
     assert not (tmp_path / "x").exists()
 
 

@@ -11,12 +11,12 @@ from evaluation import report
 from runs.folder import find_runs, name_of, run_file
 from tests import made_runs
 from tests.support import write_lines
-from tests.tables import cases
+from tests.tables import cases, lacking
 from viewer import runs
 from viewer.runs import about, advice, changed, curves, describe, pair, results
 
 
-def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path, snapshot):
+def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
     older, newer = (
         made_runs.run(tmp_path / "outputs/a"),
         made_runs.run(tmp_path / "outputs/b/seed-1"),
@@ -31,11 +31,15 @@ def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_p
     assert find_runs([str(older.parent)], stages=("grpo", "sft")) == [older]
     assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
     sft = str(older.with_name("sft"))
-    mistakes = {"nowhere": ["nowhere"], "stage": [sft], "empty": []}
-    for title, names in mistakes.items():
+    mistakes = [
+        (["nowhere"], "outputs", ["RUN=nowhere", f"{newer}, {older}"]),
+        ([sft], "outputs", [f"RUN={sft}", f"RUN={older.parent}"]),
+        ([], "empty", [f"{tmp_path}/empty", "make grpo"]),
+    ]
+    for runs_named, folder, facts in mistakes:
         with pytest.raises(RecipeError) as refused:
-            find_runs(names, tmp_path / ("empty" if title == "empty" else "outputs"))
-        snapshot(str(refused.value), title)
+            find_runs(runs_named, tmp_path / folder)
+        assert lacking(facts, str(refused.value)) == []
 
 
 def test_a_run_is_described_with_trls_defaults(tmp_path):
