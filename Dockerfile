@@ -2,7 +2,7 @@
 #   docker build -t grpo-recipes .
 #   docker run --gpus all --ipc=host -v "$PWD/outputs:/grpo-recipes/outputs" -v cache:/root/.cache grpo-recipes \
 #     make grpo RECIPE=qwen-math-lora
-# The volume `cache` keeps what was downloaded, and the key with which a run is recognised as yours when it resumes.
+# The volume `cache` keeps what was downloaded.
 FROM python:3.11-slim-bookworm
 # git says in a run's folder which commit it was; Triton compiles its kernels with gcc.
 # hadolint ignore=DL3008

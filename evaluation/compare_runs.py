@@ -22,7 +22,6 @@ from schema import configs
 from schema.configs import WITHOUT_SIGNAL
 from schema.sections import flat
 from schema.stages import CHAINS, STAGES
-from training.writing import link_inside
 
 SEED = r"seed-\d{1,10}"
 LAST_FIRST = CHAINS[::-1]
@@ -128,8 +127,6 @@ def held_out(run: Run) -> HeldOut | str:
             labels.append(label)
     if after not in labels or len(labels) < 2:
         return "not evaluated"
-    if link_inside(folder):
-        return "its evaluation holds a link"
     try:
         models = report.compare(folder, labels)
     except ValueError:

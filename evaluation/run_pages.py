@@ -42,7 +42,7 @@ from schema.stages import STAGES, algorithm
 from training.checkpoints import is_adapter, write_whole
 from training.tiny_models import BUILDERS
 from training.watch import PARTS, advice_on
-from training.writing import link_inside, lock, require_no_link
+from training.writing import lock
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 # The data sets that grpo-recipes generates, and what they consist of.
@@ -62,10 +62,9 @@ COMPLETIONS = 8
 def write(folder: Path) -> Path:
     """Write a finished run's card and, for a stage that samples, `report.md` and `curves.png`.
     Return the path of the page to read. Raises RecipeError where the folder holds no finished run,
-    is in use, or has a link in it."""
+    or is in use."""
     if folder.name not in STAGES:
         raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
-    require_no_link(folder)
     run = read_run(folder)
     lock(folder)
     write_whole(folder / "README.md", model_card(run, folder.name))
@@ -203,7 +202,7 @@ def results(run: Run, stage: str) -> list[str]:
     lines = []
     for benchmark, labels in evaluations(run.folder, stage).items():
         folder = run.folder.parent / "eval" / benchmark
-        finished = (folder / "summary.json").is_file() and not link_inside(folder)
+        finished = (folder / "summary.json").is_file()
         if finished and re.fullmatch(r"[\w.-]+", benchmark) and stage in labels:
             lines += ["", *_results_on(folder, labels, run)]
     return lines[1:]

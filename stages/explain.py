@@ -12,9 +12,8 @@ from console.terminal import make_line, say
 from machine.launch import to_machine
 from runs.folder import completion_files, find_runs
 from stages.cli import quiet_libraries, run
-from training.checkpoints import require_ours, write_whole
+from training.checkpoints import write_whole
 from training.run_folder import recipe_of
-from training.writing import require_no_link
 from viewer import groups
 
 FOLDER = "explain"
@@ -28,8 +27,6 @@ def main(run: list[str], step: str | None, row: str):
             message = f"{name}={number}: expected a whole number, as `make view` shows it"
             raise RecipeError([message])
     path = find_runs(run)[0]
-    require_no_link(path)
-    require_ours(path)
     try:
         if step is None:
             raise ValueError("name a step, STEP=…, and a completion of it, ROW=…")

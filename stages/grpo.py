@@ -48,7 +48,7 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     lines = []
     best = trainer.state.best_model_checkpoint
     accuracy = trainer.state.best_metric
-    if choosing and best:  # a run that was moved, and had no step left, names no best checkpoint
+    if choosing and best:  # it may have been deleted
         fault = altered(Path(best))
         if fault:
             raise RunStopped(f"the best checkpoint, {best}, is not what was saved: {fault}")

@@ -12,7 +12,6 @@ from evaluation import run_pages
 from evaluation.report import write
 from runs.folder import LABELS
 from stages.cli import run
-from training.checkpoints import require_ours
 from training.writing import lock
 
 
@@ -20,7 +19,6 @@ def main(folder: Path):
     """Write the report of finished answers, or of a finished run, again."""
     for run_folder in (folder, folder / "grpo"):
         if (run_folder / "recipe.yaml").is_file():
-            require_ours(run_folder)
             say(f"report: {run_pages.write(run_folder)}")
             return
     labels = []

@@ -4,7 +4,6 @@ evaluations on the held-out problems.
 """
 
 import re
-from pathlib import Path
 
 from console.faults import Fault, RecipeError
 from console.terminal import inline, make_command, row, say, say_markdown
@@ -15,7 +14,6 @@ from schema.recipe import Recipe
 from schema.values import RULES
 from stages.cli import run
 from training.checkpoints import write_whole
-from training.writing import require_no_link
 
 
 def main(recipe: Recipe, seeds: list[str], check: bool = False):
@@ -25,7 +23,6 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
     if check:
         _check_recipe(recipe)
         return
-    require_no_link(Path(recipe.output_dir))
     accuracies = {}
     sizes = set()
     for seed in numbers:

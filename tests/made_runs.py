@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from tests.support import write_lines
-from training import checkpoints
 
 # What a model may write, and a page must show as text.
 HOSTILE = [
@@ -25,12 +24,6 @@ TABLE = "completions/completions_{:05d}.parquet"  # of a step
 
 def write_json(file: Path, value: object):
     file.write_text(json.dumps(value), encoding="utf-8")
-
-
-def write_summary(run: Path, summary: dict):
-    """Its summary, sealed as this account's."""
-    seal = checkpoints.seal(summary.get("weights"))
-    write_json(run / "summary.json", summary | {"seal": seal})
 
 
 def change_table(run: Path, step: int, change) -> None:
@@ -124,7 +117,7 @@ def run(
         logged.append(line | {"seconds/sampling": 2.0, "seconds/update": 1.0})
     logged.append({"eval_rewards/correct_answer/mean": 0.5, "eval_right": "0110", "step": steps})
     write_lines(path / "metrics.jsonl", logged)
-    write_summary(path, {"steps": steps, "seconds": 3.0})
+    write_json(path / "summary.json", {"steps": steps, "seconds": 3.0})
     evaluation(folder / "eval" / "held-out", hostile)
     return path
 
@@ -148,7 +141,7 @@ def warm_start(folder: Path) -> Path:
     (path / "recipe.yaml").write_text("seed: 1\nsft: {max_steps: 2}\n", encoding="utf-8")
     rows = [{"step": i, "entropy": 1, "loss": 2 / i, "mean_token_accuracy": 0.5} for i in (1, 2)]
     write_lines(path / "metrics.jsonl", rows)
-    write_summary(path, {"steps": 2, "seconds": 1.0})
+    write_json(path / "summary.json", {"steps": 2, "seconds": 1.0})
     return path
 
 

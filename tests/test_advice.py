@@ -22,11 +22,9 @@ FOLLOWED = {
     "_call": "docs/test_judge.py",
     "_leave_after_signal": "faults/test_interrupted.py",
     "_report_failure": "faults/test_interrupted.py",
-    "_require_same_sources": "test_advice.py",
     "_score": "test_advice.py",
     "conflict": "training/test_going_on.py",
     "mistakes_reported": "faults/test_interrupted.py",
-    "require_trust": "test_advice.py",
     "require_weights": "test_advice.py",
     "resume_advice": "faults/test_stopped.py",
     "unwritten": "test_advice.py",
@@ -121,7 +119,7 @@ def texts_where(pattern: str) -> dict[str, str]:
 
 
 def test_who_advises_to_resume_a_run_is_followed():
-    advice = r"same command (resumes|goes on)|TRUST_RUN=1|goes on from its last|Or train it on"
+    advice = r"same command (resumes|goes on)|goes on from its last|Or train it on"
     functions = texts_where(advice)
     assert functions.keys() == FOLLOWED.keys()
     for file in FOLLOWED.values():
@@ -160,7 +158,7 @@ def pay(completions, **columns):
 @pytest.mark.train
 def test_each_advice_to_resume_a_run_resumes_it(tmp_path, own_file):
     """A folder that was moved while it trained, put back; a reward that fails, corrected; weights
-    that were deleted; a checkpoint that cannot be loaded; and one of another account."""
+    that were deleted; a checkpoint that cannot be loaded."""
     run = tmp_path / "grpo"
     settings = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", *CHAIN, "sft=null"]
     settings += ["rewards={paid.pay: {weight: 1.0}}", "grpo.max_steps=6"]
@@ -177,10 +175,9 @@ def test_each_advice_to_resume_a_run_resumes_it(tmp_path, own_file):
     own_file("paid.py", PAY)
     stopped(f"{run} was moved or removed: put it back, and the same", MOVED=str(run))
     (tmp_path / "grpo-elsewhere").rename(run)
-    stopped("correct the function, and TRUST_RUN=1 before the same command resumes the run")
+    stopped("correct the function, and the same command resumes the run")
     own_file("paid.py", PAY.replace("< 3", "< 9"))
-    assert "put TRUST_RUN=1 before the command" in refused("grpo", *settings)
-    resumed(4, TRUST_RUN="1")
+    resumed(4)
     (tmp_path / "whole").mkdir()
     (run / "model.safetensors").rename(tmp_path / "whole/model.safetensors")
     assert f"or delete {run}/summary.json, and `make grpo" in refused("grpo", *settings)
@@ -190,7 +187,5 @@ def test_each_advice_to_resume_a_run_resumes_it(tmp_path, own_file):
     write_manifest(optimizer.parent)
     stopped(rf"{run}/checkpoint-6 cannot be resumed .*: delete it, and the same command resumes")
     shutil.rmtree(optimizer.parent)
-    ended = run_stage("grpo", *settings, check=False, HOME=str(tmp_path))
-    assert "If you trust it, put TRUST_RUN=1 before the command" in ended.stderr
-    resumed(4, TRUST_RUN="1", HOME=str(tmp_path))
+    resumed(4, HOME=str(tmp_path))  # as a container begins that was preempted
     assert same_weights(run, tmp_path / "whole")

@@ -45,9 +45,7 @@ def test_a_users_own_rewards_are_not_copied():
 @pytest.mark.skipif(
     place.TEMPORARY == place.REAL_HOME, reason="the home is the temporary folder, which tests use"
 )
-@pytest.mark.parametrize(
-    "name", [".cache/grpo-recipes/key", ".cache/huggingface/hub", ".gitconfig"]
-)
+@pytest.mark.parametrize("name", [".cache/huggingface/hub", ".gitconfig"])
 def test_a_planted_reader_of_the_home_is_caught(name):
     with pytest.raises(SeenOutside, match="did not make"):
         (place.REAL_HOME / name).read_text()
@@ -104,7 +102,7 @@ def test_nothing_of_the_machine_comes_through(tmp_path):
     names = (
         "ACCELERATE ARGS COLUMNS FORCE_COLOR HF_TOKEN HTTPS_PROXY MAKEFLAGS NO_COLOR PYTHONWARNINGS"
     )
-    names += " RANK RECIPE TRUST_RUN WANDB_API_KEY WORLD_SIZE XDG_CACHE_HOME https_proxy"
+    names += " RANK RECIPE WANDB_API_KEY WORLD_SIZE XDG_CACHE_HOME https_proxy"
     strange |= dict.fromkeys(names.split(), "8")
     blocks = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM});"
     blocks += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"

@@ -1,4 +1,4 @@
-"""Decides which checkpoints can be trusted.
+"""Decides which checkpoints are whole.
 
 transformers writes a checkpoint file by file into its final folder, so a kill, a full disk or a
 flipped bit leaves one that looks whole. A checkpoint counts only once it holds
@@ -6,10 +6,8 @@ flipped bit leaves one that looks whole. A checkpoint counts only once it holds
 them already on the disk. Older checkpoints are removed only after that.
 """
 
-import contextlib
 import errno
 import hashlib
-import hmac
 import json
 import os
 import re
@@ -17,12 +15,11 @@ from pathlib import Path
 
 from console.faults import RecipeError
 from console.terminal import say
-from data.json_files import LARGEST, read_object
-from runs.folder import sha256
+from data.json_files import read_object
+from runs.folder import SAME_QUESTIONS, sha256
 from schema.stages import finished
 
 MANIFEST = "manifest.json"
-KEY_BYTES = 32
 BEGINNING = 2**24  # bytes of a file that are read: weights may have hundreds of times that
 
 
@@ -98,104 +95,13 @@ def files_of(checkpoint: Path) -> list[Path]:
 
 
 def write_manifest(checkpoint: Path):
-    """Seal a checkpoint whose files are all written: from now on it counts."""
+    """Write the manifest of a checkpoint whose files are all written: from now on it counts."""
     sync_tree(checkpoint)
     files = {
         str(file.relative_to(checkpoint)): size_and_hash(file) for file in files_of(checkpoint)
     }
-    run = _run_of(checkpoint)
-    manifest = {"step": step_of(checkpoint), "run": run, "files": files, "seal": seal(files)}
+    manifest = {"step": step_of(checkpoint), "run": _run_of(checkpoint), "files": files}
     write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
-
-
-def seal(files: dict | None) -> str | None:
-    """Compute a mark on a manifest that only this account can write, with a key in its cache
-    folder; None where no key can be stored, or the one there is not this account's."""
-    try:
-        key = Path.home() / ".cache/grpo-recipes/key"
-        if not key.is_file():
-            key.parent.mkdir(parents=True, exist_ok=True)
-            new_key = key.with_name(f"key.{os.getpid()}")
-            new_key.touch(0o600)
-            new_key.write_bytes(os.urandom(KEY_BYTES))
-            with contextlib.suppress(FileExistsError):  # another process was first
-                os.link(new_key, key)
-            new_key.unlink()
-        # Another's key, or an empty one, would be a mark that another account can write.
-        status = key.stat()
-        if (status.st_uid, status.st_size) != (os.getuid(), KEY_BYTES):  # a pipe has no size
-            return None
-        secret = key.read_bytes()
-        text = json.dumps(files, sort_keys=True)
-        return hmac.new(secret, text.encode(), "sha256").hexdigest()
-    except (OSError, RuntimeError):
-        return None
-
-
-def require_ours(run: Path, checkpoint: Path | None = None):
-    """Refuse to resume or to write into what this account did not seal, unless the user says that
-    it is trusted: a checkpoint may hold any behaviour, and under DeepSpeed and FSDP pickles, which
-    run code.
-
-    Args:
-        checkpoint: the one to resume; otherwise the finished run is asked, or else its newest one.
-
-    Raises:
-        RecipeError: names what is not ours, and the way out.
-    """
-    otherwise = "read it with make view or make compare"
-    if checkpoint is not None:
-        otherwise = "give this run its own folder (output_dir)"
-    content = read_object(run / "summary.json", LARGEST) or {}
-    if checkpoint is None and "seal" not in content:  # it goes on, or an older version finished it
-        checkpoint = next(iter(checkpoints_of(run)), None)
-        if checkpoint is None and not finished(run):
-            return  # nothing to resume, and of such a run nothing is written
-    files = content.get("weights")
-    if checkpoint is not None:
-        content = read_object(checkpoint / MANIFEST, LARGEST) or {}
-        files = content.get("files")
-    mark = seal(files)
-    if mark is None or not hmac.compare_digest(mark, str(content.get("seal"))):
-        require_trust(
-            f"{checkpoint or run} was written by another account or machine, or by an older"
-            " version, or ~/.cache/grpo-recipes/key has changed since",
-            otherwise,
-        )
-
-
-def require_trust(difference: str, otherwise: str):
-    """Go on with what may not be what the user takes it for only under TRUST_RUN=1.
-
-    Args:
-        difference: what is not as it was, a sentence without its end.
-        otherwise: what to do where it is not trusted.
-
-    Raises:
-        RecipeError: the user has not said so.
-    """
-    if os.environ.get("TRUST_RUN") != "1":
-        advice = "If you trust it, put TRUST_RUN=1 before the command; if not"
-        raise RecipeError([f"{difference}. {advice}, {otherwise}"])
-
-
-def require_best_beside(checkpoint: Path):
-    """Refuse to resume a copied run whose best checkpoint, loaded at the end, is at its old place
-    alone.
-
-    Raises:
-        RecipeError: names both places.
-    """
-    state = read_object(checkpoint / "trainer_state.json", LARGEST) or {}
-    best = state.get("best_model_checkpoint")
-    is_elsewhere = best and Path(best).resolve().parent != checkpoint.parent.resolve()
-    copied = checkpoint.parent / f"checkpoint-{state.get('best_global_step')}"
-    if is_elsewhere and Path(best).exists() and not copied.is_dir():
-        message = (
-            f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run"
-            f" there, or move that folder or {checkpoint.parent} away"
-        )
-        raise RecipeError([message])
 
 
 def require_weights(folder: Path, command: str):
@@ -247,15 +153,9 @@ def _name_other_base(folder: Path):
         )
 
 
-def newest_good(folder: Path, to_resume: bool = False) -> str | None:
-    """Find a run's newest checkpoint without damage; print why newer ones were passed over.
-
-    Raises:
-        RecipeError: it is to be resumed, and is not ours: its files are not even read.
-    """
+def newest_good(folder: Path) -> str | None:
+    """Find a run's newest checkpoint without damage; print why newer ones were passed over."""
     for checkpoint in checkpoints_of(folder):
-        if to_resume and read_object(checkpoint / MANIFEST, LARGEST):
-            require_ours(folder, checkpoint)
         reason = altered(checkpoint)
         if reason is None:
             return str(checkpoint)
@@ -298,6 +198,15 @@ def resume_advice(folder: Path) -> str:
 
 def size_and_hash(file: Path) -> list:
     return [file.stat().st_size, sha256(file)]
+
+
+def sync_records(run: Path):
+    """Put on the disk what a run has written beside its checkpoints: metrics and completions."""
+    if (run / "metrics.jsonl").is_file():
+        sync(run / "metrics.jsonl")
+    for name in ("completions", SAME_QUESTIONS):
+        if (run / name).is_dir():
+            sync_tree(run / name)
 
 
 def sync_tree(folder: Path):

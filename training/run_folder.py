@@ -36,17 +36,14 @@ from schema.text import Unreadable, saved
 from training.checkpoints import (
     has_training,
     newest_good,
-    require_best_beside,
-    require_trust,
     require_weights,
-    seal,
     size_and_hash,
     sync_tree,
     weights_of,
     write_whole,
 )
 from training.going_on import goes_on, learned, sources_of, why_not_longer, with_defaults
-from training.writing import link_inside, lock
+from training.writing import lock
 
 # The pass rates that a probe has measured: see evaluation/probe.py.
 PASS_RATES = "pass_rates.jsonl"
@@ -136,8 +133,8 @@ class RunFolder:
         raise RecipeError([message])
 
     def _require_same_sources(self, before: dict, now: dict):
-        """Refuse to go on with other code or files than the run began with, unless the user says
-        that it may: then note it."""
+        """Refuse to go on with other models or columns than the run began with. A reward may have
+        been corrected: where its code has changed, say so and note it."""
         sources = before.get("sources")
         if not isinstance(sources, dict):  # of an earlier version
             return
@@ -148,8 +145,13 @@ class RunFolder:
         if not changed:
             return
         difference = f"{self.path} began with other files behind {' and '.join(changed)}"
-        require_trust(difference, "change them back, or give this run its own folder (output_dir)")
-        say(f"{difference}, and goes on with what is there now (TRUST_RUN=1)")
+        if not all(name.startswith("rewards.") for name in changed):
+            message = (
+                f"{difference}: change them back, or give this run its own folder (output_dir), or,"
+                f" to go on with them all the same, delete {self.path}/versions.json"
+            )
+            raise RecipeError([message])
+        say(f"{difference}, and goes on with these")
         before["sources"] = sources | now["sources"]
         before.setdefault("changed", []).append({"from": self.checkpoint, "sources": changed})
         write_whole(self.path / "versions.json", json.dumps(before, indent=2) + "\n")
@@ -184,8 +186,8 @@ class RunFolder:
         """Mark the run finished, once its files are on the disk."""
         sync_tree(self.path)
         weights = {file.name: size_and_hash(file) for file in weights_of(self.path)}
-        summary = summary | {"weights": weights, "seal": seal(weights)}
-        write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+        text = json.dumps(summary | {"weights": weights}, indent=2)
+        write_whole(self.path / "summary.json", f"{text}\n")
 
 
 def problems_digest(rows: list[dict], sampled: Sequence[list[str]] = ()) -> dict:
@@ -225,9 +227,9 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         to_train: lock the folder, unless its run is finished.
 
     Raises:
-        RecipeError: another process trains in the folder, or it holds a run of another recipe or
-            account, or its weights are no longer those that it wrote; the message names what
-            differs and the ways out.
+        RecipeError: another process trains in the folder, or it holds a run of another recipe, or
+            its weights are no longer those that it wrote; the message names what differs and the
+            ways out.
     """
     path = recipe.stage_dir(stage)
     was_finished = finished(path)
@@ -239,15 +241,11 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         raise RecipeError([fault])
     if is_finished:
         require_weights(path, make_command(stage, recipe))
-    # Only the process that seals checkpoints asks: on another machine the account has another key.
-    asks = to_train and is_main_process() and not is_finished
     checkpoint = None
     if not is_finished:
-        checkpoint = newest_good(path, to_resume=asks)
+        checkpoint = newest_good(path)
     if was_finished and not is_finished and checkpoint is None:
         raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
-    if checkpoint and asks:
-        require_best_beside(Path(checkpoint))
     return RunFolder(path, is_finished, checkpoint, without_place(recipe.resolved()))
 
 
@@ -363,9 +361,6 @@ def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None
         to_train: whether the stage is to be trained, and so may go on for more steps.
     """
     path = recipe.stage_dir(stage)
-    fault = link_inside(path)
-    if fault:
-        return fault
     if not has_training(path):
         return None
     try:

@@ -1,5 +1,5 @@
-"""Seals every checkpoint that is written, so that a partial one never counts (see checkpoints.py),
-and saves no weights that are not finite. Decides which checkpoint to keep and when to stop, by
+"""Gives every checkpoint a manifest, so that a partial one never counts (see checkpoints.py), and
+saves no weights that are not finite. Decides which checkpoint to keep and when to stop, by
 greedy accuracy on held-out problems, not by training reward.
 
 A gamed reward keeps rising while answers get worse, and no training curve shows it. Every
@@ -29,6 +29,7 @@ from training.checkpoints import (
     newest_good,
     resume_advice,
     step_of,
+    sync_records,
     write_manifest,
 )
 from training.model import load_model
@@ -37,8 +38,8 @@ from training.watch import gamed
 
 
 class Checkpoints(TrainerCallback):
-    """Seals every checkpoint with its manifest, then prunes old ones; stops before one that would
-    not fit on the disk.
+    """Writes every checkpoint's manifest, then prunes old ones; stops before one that would not
+    fit on the disk.
 
     Args:
         keep: how many to keep besides the best; None keeps all.
@@ -48,14 +49,12 @@ class Checkpoints(TrainerCallback):
         self.keep = keep
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Take the recipe's steps; find the best checkpoint of a run that was moved or copied."""
+        """Take the recipe's steps, and the best checkpoint beside the others: the run may have been
+        moved since it was saved."""
         # transformers goes on with the checkpoint's logging_steps and save_steps.
         state.compute_steps(args, state.max_steps)
         best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-        named = state.best_model_checkpoint  # None where it is no longer
-        if best.is_dir() and (named is None or Path(named).resolve() != best.resolve()):
-            state.best_model_checkpoint = str(best)
-            say(f"the run was moved or copied: its best checkpoint is {best}")
+        state.best_model_checkpoint = str(best) if best.is_dir() else None
         if state.is_world_process_zero and state.global_step:  # fewer may be kept now
             self._prune(Path(args.output_dir), state)
 
@@ -81,8 +80,10 @@ class Checkpoints(TrainerCallback):
     def on_save(self, args, state, control, **kwargs):
         PartialState().wait_for_everyone()  # every process writes a file
         if state.is_world_process_zero:
-            write_manifest(Path(args.output_dir) / f"checkpoint-{state.global_step}")
-            self._prune(Path(args.output_dir), state)
+            folder = Path(args.output_dir)
+            sync_records(folder)  # a resumed run does not sample these steps again
+            write_manifest(folder / f"checkpoint-{state.global_step}")
+            self._prune(folder, state)
         PartialState().wait_for_everyone()
 
     def _prune(self, folder: Path, state):

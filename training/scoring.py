@@ -97,7 +97,7 @@ class GuardedReward:
         self.rows_faulty += faulty
         limit = MAX_FAULTY_SHARE * max(self.rows_scored, MIN_ROWS)
         if self.rows_faulty > limit or (is_first_batch and faulty == rows):
-            resumes = ", and TRUST_RUN=1 before the same command resumes the run"
+            resumes = ", and the same command resumes the run"
             raise RunStopped(
                 f"rewards.{self.name}: {self.rows_faulty} of {self.rows_scored} rows have no usable"
                 f" reward ({'; '.join(self.mistakes)}); correct the function"

@@ -41,7 +41,7 @@ from runs.folder import public
 from schema.configs import processes, setting, settings
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
-from training.checkpoints import has_training, resume_advice
+from training.checkpoints import checkpoints_of, has_training, resume_advice
 from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
 from training.progress import Metrics, Progress, Stopwatch
@@ -164,11 +164,13 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Raises:
         RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the
             message says what to change.
-        RecipeError: the checkpoint is of another kind of launcher.
+        RecipeError: the checkpoint is of another kind of launcher, or of another account.
     """
     run_folders.append(folder.path)
     if folder.checkpoint:
         require_same_sharding(trainer, folder.checkpoint)
+        if sharded(trainer):
+            require_own_checkpoints(folder.path)
     progress = _add_callbacks(trainer, folder, stage)
     interrupts.progress = progress
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
@@ -270,6 +272,23 @@ def require_same_sharding(trainer: Trainer, checkpoint: str):
             f" optimizer: launch the run as it began, or delete {Path(checkpoint).parent}"
         )
         raise RecipeError([message])
+
+
+def require_own_checkpoints(run: Path):
+    """Refuse checkpoints of another account under FSDP and DeepSpeed, which load pickles; without
+    them transformers loads numbers alone (torch's `weights_only`).
+
+    Raises:
+        RecipeError: names a checkpoint, and how it becomes this account's.
+    """
+    for checkpoint in checkpoints_of(run):
+        if checkpoint.stat().st_uid != os.getuid():
+            message = (
+                f"{checkpoint} belongs to another account, and FSDP and DeepSpeed run code that its"
+                f" files may hold. If you trust it, copy {run.parent} (cp -r) and resume the copy"
+                " (output_dir); if not, give this run its own folder"
+            )
+            raise RecipeError([message])
 
 
 @torch.no_grad()

@@ -35,8 +35,8 @@ SUSPECT = 0.1  # the chance of a loss below which a run is worth a look
 MISMATCH = 0.05  # nats between the trainer's and vLLM's log-probabilities of a token
 
 # The parts of a training's time: sampling completions; our rewards; the remainder of a step, which
-# is forward, backward and optimizer; answering held-out problems; writing and sealing checkpoints;
-# and everything else, such as loading and logging.
+# is forward, backward and optimizer; answering held-out problems; writing checkpoints; and
+# everything else, such as loading and logging.
 PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 CORRECT = ACCURACY.removeprefix("eval_")
 

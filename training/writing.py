@@ -1,5 +1,4 @@
-"""Writes into a folder as the only process, through no link, and with one message where the disk
-refuses."""
+"""Writes into a folder as the only process, and with one message where the disk refuses."""
 
 import contextlib
 import errno
@@ -10,7 +9,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from console.faults import Fault, RecipeError, RunStopped
+from console.faults import RecipeError, RunStopped
 from console.terminal import make_line, say
 from schema.stages import finished
 from training.checkpoints import resume_advice
@@ -35,9 +34,8 @@ def lock(path: Path):
     removes a folder that was created for its lock alone.
 
     Raises:
-        RecipeError: another process has it, or it holds a link.
+        RecipeError: another process has it.
     """
-    require_no_link(path)
     if path.resolve() in _locks:
         return
     created = [folder for folder in (path, *path.parents) if not folder.exists()]
@@ -79,29 +77,6 @@ def remove_unused():
                 shutil.rmtree(folder)
                 for parent in parents:
                     parent.rmdir()
-
-
-def require_no_link(path: Path):
-    """Refuse to write into a folder that holds what `link_inside` finds.
-
-    Raises:
-        RecipeError: names it.
-    """
-    fault = link_inside(path)
-    if fault:
-        raise RecipeError([fault])
-
-
-def link_inside(path: Path) -> Fault | None:
-    """The fault where a folder to be written is a link or holds one, which would write elsewhere,
-    or holds a pipe, which would wait for ever."""
-    for entry in (path, *path.rglob("*")):
-        if entry.is_symlink():
-            message = "is a link, and a run writes only inside its own folder: remove it"
-            return Fault(str(entry), message)
-        if entry.exists() and not entry.is_file() and not entry.is_dir():
-            return Fault(str(entry), "is neither a file nor a folder: remove it")
-    return None
 
 
 # The folders in which this process has begun to train.

@@ -79,9 +79,9 @@ class Arena:
             with listening.accept()[0] as connection:
                 self.connections.append(connection)
 
-    def run(self, stage: str, *arguments: str, **environment: str) -> Ended:
+    def run(self, stage: str, *arguments: str) -> Ended:
         before = len(self.connections)
-        job = json.dumps([f"stages.{stage}", arguments, environment])
+        job = json.dumps([f"stages.{stage}", arguments])
         print(job, file=self.parent.stdin, flush=True)
         code = json.loads(self.parent.stdout.readline())
         text = ""
@@ -109,13 +109,13 @@ def serve(home: Path):
         print(json.dumps(code), flush=True)
 
 
-def _attack(home: Path, module: str, arguments: list[str], environment: dict[str, str]):
+def _attack(home: Path, module: str, arguments: list[str]):
     os.setsid()
     most = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     importlib.invalidate_caches()  # of the room as it was when the libraries were imported
     room, out, err = (str(home / each) for each in ("room/clone", "out", "err"))
-    stage_process._run(module, arguments, room, os.environ | environment, out, err)
+    stage_process._run(module, arguments, room, dict(os.environ), out, err)
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,6 @@ THEIR_RUN = [("copy", "../honest", "outputs/mine"), ("put", MINE, WARM)]
 THEIR_MODEL = [("copy", "outputs/models/tiny-qwen3-seed42", "theirs")]
 THEIR_MODEL += [("put", MINE, recipe(model="{name_or_path: theirs}"))]
 THEIR_ADAPTER = [("copy", "../honest/sft", "theirs"), ("put", MINE, WARM)]
-FINISHED = [("put", f"{RUN}/summary.json", {"steps": 1}), ("copy", RUN, "outputs/mine/grpo")]
 # What each kind begins with; the place that a refusal names; the stage, and what it is given.
 KINDS = {
     "recipe": ([], MINE, "grpo", MINE),
@@ -289,9 +288,7 @@ KINDS = {
     "model": (THEIR_MODEL, "", "grpo", MINE),
     "adapter": (THEIR_ADAPTER, "theirs", "evaluate", *JUDGED, "--model", "theirs"),
     "run": (THEIR_RUN, RUN, "sft", MINE),
-    "evaluate": (THEIR_RUN, HELD_OUT, "evaluate", *JUDGED),
     "report": (THEIR_RUN, HELD_OUT, "report", HELD_OUT),
-    "merge": ([*THEIR_RUN, *FINISHED], "outputs/mine", "merge", MINE),
 }
 PAID = "def paid(completions, **columns):\n    return [0.0] * len(completions)\n"
 ALIASES = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefgh"))
@@ -327,7 +324,6 @@ class Row:
     case: str
     says: str
     harmless: bool = False
-    trusted: bool = False
     text: str | None = None
     sections: dict | None = None
     grpo: str = ""
@@ -349,8 +345,7 @@ def test_an_attack_is_refused_or_harmless(row, room, arena):
     for change, *arguments in (*begin, *row.do):
         BY_NAME[change](room, *arguments)
     before = tree()
-    environment = {"TRUST_RUN": "1"} if row.trusted else {}
-    ended = arena.run(*command, **environment)
+    ended = arena.run(*command)
     print(ended.text)
     assert not ended.reached, "connected to another place"
     assert tree() == before, "wrote elsewhere"

@@ -66,10 +66,6 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
     for text in ("[1", "[1]", '{"grpo": 5}', '{"grpo": {"n": 1e999, "accuracy": 1}}'):
         (folder / "summary.json").write_text(text)
         assert "is not what an evaluation wrote" in wrong(3, 4)
-    (tmp_path / "precious").write_text("mine")
-    (tmp_path / "seeds.md.partial").symlink_to("precious")
-    assert "is a link" in wrong(3)
-    assert (tmp_path / "precious").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from transformers import TrainerState, TrainingArguments
@@ -91,42 +92,51 @@ def test_a_finished_run_without_checkpoints_is_not_begun_anew(tmp_path):
     assert (tmp_path / "grpo/summary.json").is_file()
 
 
-@pytest.mark.parametrize("changed", ["reward", "import", "columns", "model"])
-def test_other_files_than_the_run_began_with_need_a_word(
-    changed, tmp_path, own_file, monkeypatch, capsys
-):
+def with_own_files(folder, own_file) -> RunFolder:
+    """A run that began with a reward, what it imports, and a model that are the user's files."""
     own_file("paid.py", f"def late():\n    from pays import AMOUNT\n{PAY}")
-    (tmp_path / "pays.py").write_text("AMOUNT = 1\n")
-    (tmp_path / "base").mkdir()
-    (tmp_path / "base/chat_template.jinja").write_text("{{ messages }}")
+    (folder / "pays.py").write_text("AMOUNT = 1\n")
+    (folder / "base").mkdir()
+    (folder / "base/chat_template.jinja").write_text("{{ messages }}")
     rewards = {"paid.pay": {"weight": 1.0}, "correct_answer": {}}
-    recipe = replace(begun(tmp_path), rewards=rewards)
-    model = replace(recipe.model, name_or_path=str(tmp_path / "base"))
-    run = RunFolder(tmp_path / "grpo", False, None, replace(recipe, model=model).resolved())
-    (tmp_path / "grpo/versions.json").unlink()
+    recipe = replace(begun(folder), rewards=rewards)
+    model = replace(recipe.model, name_or_path=str(folder / "base"))
+    run = RunFolder(folder / "grpo", False, None, replace(recipe, model=model).resolved())
+    (run.path / "versions.json").unlink()
     run.begin(ROWS)
     run.begin(ROWS)
+    return run
+
+
+@pytest.mark.parametrize("name", ["paid.py", "pays.py"])
+def test_a_reward_that_was_corrected_is_said_once_and_noted(name, tmp_path, own_file, capsys):
+    run = with_own_files(tmp_path, own_file)
+    file = tmp_path / name
+    file.write_text(f"{file.read_text()}# corrected\n")
+    message = f"{run.path} began with other files behind rewards.paid.pay, and goes on with these"
+    assert message not in capsys.readouterr().out
+    run.begin(ROWS)
+    run.begin(ROWS)
+    assert capsys.readouterr().out.count(message) == 1
+    versions = json.loads((run.path / "versions.json").read_text())
+    assert versions["changed"] == [{"from": None, "sources": ["rewards.paid.pay"]}]
+
+
+@pytest.mark.parametrize("changed", ["columns of data.train", "model.name_or_path"])
+def test_other_columns_or_another_model_are_refused(changed, tmp_path, own_file, capsys):
+    run = with_own_files(tmp_path, own_file)
     rows = ROWS
-    if changed == "reward":
-        own_file("paid.py", f"{PAY}# by another sign\n")
-    elif changed == "import":
-        (tmp_path / "pays.py").write_text("AMOUNT = 2\n")
-    elif changed == "model":
+    if changed == "model.name_or_path":
         (tmp_path / "base/chat_template.jinja").write_text("{{ messages[0] }}")
     else:
         rows = [ROWS[0] | {"level": 4}]
-    names = {"columns": "columns of data.train", "model": "model.name_or_path"}
-    name = names.get(changed, "rewards.paid.pay")
-    advice = f"began with other files behind {name}. If you trust it, put TRUST_RUN=1"
-    with pytest.raises(RecipeError, match=advice):
+    own_file("paid.py", f"{PAY}# corrected as well\n")
+    with pytest.raises(RecipeError, match=rf"behind .*{changed}.*: change them back, or") as error:
         run.begin(rows)
-    monkeypatch.setenv("TRUST_RUN", "1")
+    file = re.search(r"to go on with them all the same, delete (\S+)$", str(error.value))[1]
+    Path(file).unlink()
     run.begin(rows)
-    assert f"{name}, and goes on with what is there now" in capsys.readouterr().out
-    monkeypatch.delenv("TRUST_RUN")
-    run.begin(rows)  # the word is said once
-    versions = json.loads((tmp_path / "grpo/versions.json").read_text())
-    assert versions["changed"] == [{"from": None, "sources": [name]}]
+    assert f"{file} was lost" in capsys.readouterr().out
 
 
 def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
@@ -147,14 +157,15 @@ def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
 
 
 @pytest.mark.parametrize("named", [None, "original/checkpoint-2"])
-def test_a_run_that_was_moved_or_copied_has_its_own_best_checkpoint(named, tmp_path, capsys):
+def test_the_best_checkpoint_is_the_one_beside_the_others(named, tmp_path):
+    """Where the run was before, it may have been deleted, or be that of another run now."""
     state = TrainerState(max_steps=9, best_model_checkpoint=named, best_global_step=2)
-    (tmp_path / "checkpoint-2").mkdir()
     args = TrainingArguments(tmp_path, use_cpu=True, report_to=[])
     Checkpoints(None).on_train_begin(args, state, None)
-    assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2"
+    assert state.best_model_checkpoint is None
+    (tmp_path / "checkpoint-2").mkdir()
     Checkpoints(None).on_train_begin(args, state, None)
-    assert capsys.readouterr().out.count("the run was moved or copied") == 1
+    assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2"
 
 
 def test_less_memory_and_more_patience_go_on(tmp_path):

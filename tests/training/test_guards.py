@@ -1,4 +1,4 @@
-"""What a reward may return, and which checkpoints are trusted."""
+"""What a reward may return, and which checkpoints count."""
 
 import asyncio
 import contextlib
@@ -382,7 +382,7 @@ def test_so_is_that_of_a_signal_another_process_was_sent_first(exits, monkeypatc
     assert exits == []
 
 
-def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
+def saved(folder, step: int, best: str | None = None, keep: int | None = None):
     checkpoint = folder / f"checkpoint-{step}"
     (checkpoint / "sub").mkdir(parents=True, exist_ok=True)
     (checkpoint / "sub/weights").write_bytes(os.urandom(100))
@@ -393,7 +393,7 @@ def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
     return checkpoint
 
 
-def test_no_process_leaves_before_the_checkpoint_is_sealed(tmp_path, monkeypatch):
+def test_no_process_leaves_before_the_checkpoint_has_its_manifest(tmp_path, monkeypatch):
     """Once one has left after a signal, its launcher ends the others."""
     waited = []
 
@@ -402,13 +402,28 @@ def test_no_process_leaves_before_the_checkpoint_is_sealed(tmp_path, monkeypatch
             waited.append((tmp_path / "checkpoint-2" / checkpoints.MANIFEST).is_file())
 
     monkeypatch.setattr(saving, "PartialState", Others)
-    sealed(tmp_path, 2)
+    saved(tmp_path, 2)
     assert waited == [False, True]
+
+
+def test_what_was_sampled_is_on_the_disk_before_the_checkpoint_counts(tmp_path, monkeypatch):
+    """A resumed run samples nothing of the steps before its checkpoint again."""
+    names = ["metrics.jsonl", "completions/completions_00002.parquet", "same_questions/x.parquet"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"1")
+    on_disk = []
+    monkeypatch.setattr(checkpoints, "sync", on_disk.append)
+    monkeypatch.setattr(checkpoints, "write_whole", lambda file, _: on_disk.append(file))
+    checkpoint = saved(tmp_path, 2)
+    manifest = on_disk.index(checkpoint / checkpoints.MANIFEST)
+    assert all(on_disk.index(tmp_path / name) < manifest for name in names)
+    assert on_disk.index(checkpoint / "sub/weights") < manifest
 
 
 def test_the_newest_whole_checkpoint_is_found_and_the_others_named(tmp_path, capsys):
     for step in (2, 10, 9):
-        sealed(tmp_path, step)
+        saved(tmp_path, step)
     assert checkpoints.newest_good(tmp_path).endswith("checkpoint-10")
     content = bytearray((tmp_path / "checkpoint-10/sub/weights").read_bytes())
     content[50] ^= 1
@@ -420,11 +435,11 @@ def test_the_newest_whole_checkpoint_is_found_and_the_others_named(tmp_path, cap
     assert "checkpoint-10: sub/weights is not the file that was written" in said
 
 
-def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp_path):
+def test_old_checkpoints_go_only_when_a_new_one_is_whole_and_the_best_stays(tmp_path):
     for step in (1, 2, 3):
-        sealed(tmp_path, step)
+        saved(tmp_path, step)
     (tmp_path / "checkpoint-4").mkdir()  # begun, and killed
-    sealed(tmp_path, 5, best=str(tmp_path / "checkpoint-1"), keep=2)
+    saved(tmp_path, 5, best=str(tmp_path / "checkpoint-1"), keep=2)
     names = sorted(folder.name for folder in tmp_path.iterdir())
     assert names == ["checkpoint-1", "checkpoint-3", "checkpoint-5"]
 
@@ -432,7 +447,7 @@ def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp
 def test_an_old_checkpoint_that_cannot_be_deleted_is_said_and_passed_over(
     tmp_path, monkeypatch, capsys
 ):
-    sealed(tmp_path, 1)
+    saved(tmp_path, 1)
     monkeypatch.setattr(saving.shutil, "rmtree", os.rmdir)  # as NFS does while a backup reads
-    assert str(sealed(tmp_path, 2, keep=1)) == checkpoints.newest_good(tmp_path)
+    assert str(saved(tmp_path, 2, keep=1)) == checkpoints.newest_good(tmp_path)
     assert "checkpoint-1 cannot be deleted (Directory not empty)" in capsys.readouterr().out

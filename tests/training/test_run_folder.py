@@ -181,17 +181,6 @@ def test_what_needs_a_probe_is_refused_without_one(tmp_path):
     assert told(rate) == ""
 
 
-@pytest.mark.parametrize("name", ["recipe.yaml", ".lock", "metrics.jsonl", "data.json.partial"])
-def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
-    canary = tmp_path / "canary"
-    canary.write_text("as it was")
-    (tmp_path / "x/sft").mkdir(parents=True)
-    (tmp_path / "x/sft" / name).symlink_to(canary)
-    with pytest.raises(RecipeError, match=f"{name}: is a link"):
-        find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}/x"], check=()), "sft")
-    assert canary.read_text() == "as it was"
-
-
 def test_a_place_that_cannot_be_written_is_told_first():
     message = refused("sft", RECIPE, "output_dir=/proc/x")
     assert message.startswith("\n/proc/x cannot be written or read (")
@@ -210,8 +199,7 @@ def whole(folder, **files):
     hashes = {}
     for file in checkpoints.files_of(folder):
         hashes[file.name] = [file.stat().st_size, checkpoints.sha256(file)]
-    content = {"step": 1, "files": hashes, "seal": checkpoints.seal(hashes)}
-    write_json(folder / "manifest.json", content)
+    write_json(folder / "manifest.json", {"step": 1, "files": hashes})
 
 
 def test_another_base_under_an_adapter_is_said(tmp_path, capsys):
@@ -305,18 +293,6 @@ def test_a_hidden_file_that_is_read_is_of_the_checkpoint(name, tmp_path):
     (checkpoint / name).touch()
     assert checkpoints.altered(checkpoint) == f"{name} is not one of its files"
     assert checkpoint / name in checkpoints.files_of(checkpoint)
-
-
-def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
-    (tmp_path / "elsewhere/checkpoint-9").mkdir(parents=True)
-    best = {"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"}
-    whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | best))
-    with pytest.raises(RecipeError, match="in another folder, as the best checkpoint"):
-        checkpoints.require_best_beside(tmp_path / "checkpoint-1")
-    best["best_global_step"] = 9  # and a run that was copied with its best has it too
-    (tmp_path / "checkpoint-9").mkdir()
-    whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | best))
-    checkpoints.require_best_beside(tmp_path / "checkpoint-1")
 
 
 def test_a_checkpoint_has_a_number(tmp_path):
@@ -427,65 +403,6 @@ def test_a_default_is_shown_and_is_no_conflict(tmp_path):
     assert "  grpo.beta: 0.0 there, 0.3 here" in fault("grpo.beta=0.3").message
     assert fault("grpo.beta=0") is None
     assert "  adapter.r: None there, 4 here" in fault("adapter={r: 4}").message
-
-
-def test_a_checkpoint_of_another_account_is_resumed_only_where_the_user_says_so(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    recipe = begun(tmp_path, "sft")
-    checkpoint = tmp_path / "sft/checkpoint-1"
-    checkpoint.rmdir()
-    whole(checkpoint, trainer_state=STATE)
-    assert find_run(recipe, "sft", to_train=True).checkpoint == str(checkpoint)
-    key = tmp_path / "home/.cache/grpo-recipes/key"
-    assert key.stat().st_mode & 0o777 == 0o600
-    secret = key.read_bytes()
-    for uid, content in ((os.getuid() + 1, secret), (os.getuid(), b"")):
-        monkeypatch.setattr(os, "getuid", lambda uid=uid: uid)
-        key.write_bytes(content)
-        assert checkpoints.seal({}) is None
-    monkeypatch.setenv("HOME", str(tmp_path / "another"))
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(RecipeError, match="put TRUST_RUN=1 before the command; if not, give"):
-        find_run(recipe, "sft", to_train=True)
-    assert sorted(set(tmp_path.rglob("*")) - set(before)) == [
-        tmp_path / "another",
-        *sorted((tmp_path / "another").rglob("*")),
-    ]
-    assert find_run(recipe, "sft").checkpoint == str(checkpoint)  # it is still read
-    monkeypatch.setenv("TRUST_RUN", "1")
-    assert find_run(recipe, "sft", to_train=True).checkpoint == str(checkpoint)
-
-
-def test_what_another_account_wrote_is_not_read_to_be_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    whole(tmp_path / "checkpoint-1", trainer_state=STATE)
-    key = tmp_path / "home/.cache/grpo-recipes/key"
-    key.unlink()
-    os.mkfifo(key)  # which would wait for ever, if it were read
-    monkeypatch.setattr(checkpoints, "altered", None)
-    with pytest.raises(RecipeError, match="was written by another account"):
-        checkpoints.newest_good(tmp_path, to_resume=True)
-
-
-def test_a_run_that_an_older_version_finished_is_ours_by_its_newest_checkpoint(tmp_path):
-    write_json(tmp_path / "summary.json", {"weights": {}})
-    with pytest.raises(RecipeError, match="if not, read it with make view"):
-        checkpoints.require_ours(tmp_path)
-    whole(tmp_path / "checkpoint-1", trainer_state=STATE)
-    checkpoints.require_ours(tmp_path)
-    (tmp_path / "checkpoint-1/manifest.json").write_text('{"files": {}}')
-    with pytest.raises(RecipeError, match="checkpoint-1 was written by another account"):
-        checkpoints.require_ours(tmp_path)
-
-
-def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
-    def no_home():
-        raise RuntimeError("no home")
-
-    monkeypatch.setattr(checkpoints.Path, "home", no_home)
-    assert checkpoints.seal({"a": [1, "x"]}) is None
 
 
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
