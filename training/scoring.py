@@ -9,13 +9,11 @@ import faulthandler
 import functools
 import inspect
 import math
-import os
 import re
 import signal
-import subprocess
 import sys
 import threading
-import time
+import types
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple
@@ -97,26 +95,35 @@ class GuardedReward:
         self.rows_faulty += faulty
         limit = MAX_FAULTY_SHARE * max(self.rows_scored, MIN_ROWS)
         if self.rows_faulty > limit or (is_first_batch and faulty == rows):
-            resumes = ", and the same command resumes the run"
             raise RunStopped(
                 f"rewards.{self.name}: {self.rows_faulty} of {self.rows_scored} rows have no usable"
-                f" reward ({'; '.join(self.mistakes)}); correct the function"
-                f"{resumes if self.scores else ''}"
+                f" reward ({'; '.join(self.mistakes)}); {self._remedy()}"
             )
         return values
+
+    def _remedy(self) -> str:
+        """What to do about a faulty reward, in a run or outside one."""
+        if self.scores:
+            return "correct the function, and the same command resumes the run"
+        return "correct the function"
 
     def _call(self, completions: list, columns: dict) -> list | tuple | None:
         """What the function returns for a batch; None, and a report, where that is of no use."""
         rows = len(completions)
+
+        def call(**arguments):
+            returned = self.function(**arguments)
+            return _run(returned) if inspect.iscoroutine(returned) else returned
+
+        late = f"rewards.{self.name}: no answer within {self.seconds:g} s; {self._remedy()}"
+        call = _under_name(call, late)
         try:
             # A function may go elsewhere or turn gradients off: what follows it does not.
             gradients = torch.set_grad_enabled(torch.is_grad_enabled())
             with _limited(self.seconds), contextlib.chdir("."), gradients:
                 # A function may change its copies; the next reward gets what was written.
                 copied = _copied(columns)
-                returned = self.function(completions=copy.deepcopy(completions), **copied)
-                if inspect.iscoroutine(returned):
-                    returned = _run(returned)
+                returned = call(completions=copy.deepcopy(completions), **copied)
             if hasattr(returned, "tolist"):  # an array, or a tensor
                 returned = returned.tolist()
             if isinstance(returned, list | tuple) and len(returned) == rows:
@@ -228,81 +235,34 @@ class _Late(BaseException):
     """A reward's time is over. Many rewards catch every Exception and go on to the next row."""
 
 
-# A reward may hold the interpreter lock for ever, so a process of its own looks after it. It counts
-# ticks in which the reward's process could run: a pause of either, however long, is at most one.
-# A line is the seconds that a reward has and those until its process ends; 0 0 says that it has
-# ended. It interrupts by SIGURG, which is ignored where it comes too late.
-WATCH = """
-import os, select, signal, sys
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-    signal.signal(number, signal.SIG_IGN)
-parent = os.getppid()
-seconds = grace = left = 0.0
-while os.getppid() == parent:
-    tick = 0.1 if left <= 0 else min(1.0, seconds / 4)
-    if select.select([0], [], [], tick if seconds else None)[0]:
-        lines = os.read(0, 65536).split()
-        if not lines:
-            break
-        seconds, grace = map(float, lines[-2:])
-        left = seconds
-        continue
-    try:
-        with open(f"/proc/{parent}/stat") as file:
-            if file.read().rpartition(")")[2].split()[0] in "Tt":
-                continue
-    except OSError:
-        pass
-    left -= tick
-    if left <= 0:
-        os.kill(parent, signal.SIGURG)
-    if left <= -grace:
-        os.kill(parent, signal.SIGUSR2)
-        break
-"""
-
-
-@functools.cache
-def _watcher(process: int) -> subprocess.Popen:
-    """The process that looks after the rewards of this one. A fork has one of its own."""
-    words = [sys.executable, "-I", "-S", "-c", WATCH]
-    null = subprocess.DEVNULL
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=null, stderr=null, cwd="/")
-
-
-def _watch(seconds: float, grace: float):
-    line = f"{seconds} {grace}\n".encode()
-    try:
-        os.write(_watcher(os.getpid()).stdin.fileno(), line)
-    except BrokenPipeError:  # killed from outside
-        _watcher.cache_clear()
-        os.write(_watcher(os.getpid()).stdin.fileno(), line)
-
-
 @contextlib.contextmanager
 def _limited(seconds: float):
-    """Raise TimeoutError in the block after so many seconds in which this process could run. If the
-    function holds the interpreter lock, or catches the error and goes on, the process ends after
-    `GRACE` more, and prints where it hangs. A process has one alarm clock, and math_verify sets it
-    in the function."""
-    due = time.monotonic() + seconds  # none of ours comes earlier
+    """Raise TimeoutError in the block after so many seconds, and end the process with exit code 1
+    and a trace of its threads after `GRACE` more: a function may hold the interpreter lock, catch
+    what is raised, or set the process's one alarm clock itself, as math_verify does.
+
+    Both clocks go on while a process is paused (SIGSTOP, Ctrl-Z, `scontrol suspend`): a function
+    that was paused beyond its limit counts as late, or ends the process, once it continues.
+    """
     is_late = has_ended = False
 
     def raise_late(number: int, frame):
         nonlocal is_late
-        if time.monotonic() >= due and not has_ended:
+        if not has_ended:
             is_late = True
             raise _Late
 
     is_main_thread = threading.current_thread() is threading.main_thread()  # only it gets signals
     if is_main_thread:
-        numbers = (signal.SIGURG, signal.SIGALRM, *EXIT_CODES)  # a client library may take them
+        numbers = (signal.SIGALRM, *EXIT_CODES)  # a client library may take them
         handlers = {number: signal.getsignal(number) for number in numbers}
-        signal.signal(signal.SIGURG, raise_late)
-    faulthandler.register(signal.SIGUSR2, file=sys.__stderr__, chain=True)  # then it ends as before
+        signal.signal(signal.SIGALRM, raise_late)
     try:
         try:
-            _watch(seconds, GRACE)
+            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+            if is_main_thread:
+                # Again and again, for one that is waiting for its own threads.
+                signal.setitimer(signal.ITIMER_REAL, seconds, min(1.0, seconds))
             yield
         finally:
             has_ended = True
@@ -312,12 +272,17 @@ def _limited(seconds: float):
         message = f"no answer within {seconds:g} s"
         raise TimeoutError(message).with_traceback(error.__traceback__) from None
     finally:
-        _watch(0, 0)
-        faulthandler.unregister(signal.SIGUSR2)
+        faulthandler.cancel_dump_traceback_later()
         if is_main_thread:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the function forgot
+            signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in handlers.items():
                 signal.signal(number, handler or signal.SIG_DFL)
+
+
+def _under_name(function: Callable, name: str) -> Callable:
+    """The function with a name for traces. faulthandler prints no other text of ours."""
+    code = function.__code__.replace(co_name=name)
+    return types.FunctionType(code, function.__globals__, closure=function.__closure__)
 
 
 class Batch(NamedTuple):

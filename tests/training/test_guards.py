@@ -215,36 +215,19 @@ async def gathers():
         tasks.create_task(loops_too())
 
 
-def sets_the_alarm_clock():
-    """As math_verify does for every comparison."""
-    before = signal.signal(signal.SIGALRM, lambda *arguments: None)
-    signal.alarm(1)
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-    loops()
-
-
-def forgets_the_alarm_clock():
-    signal.signal(signal.SIGALRM, lambda *arguments: None)
-    signal.alarm(1)
-    loops()
-
-
 HANGS = {
     "a loop": loops,
     "sleep": functools.partial(time.sleep, 1000),
     "a loop that catches": catches,
     "a thread": waits_for_a_thread,
     "several tasks": gathers,
-    "the alarm clock set": sets_the_alarm_clock,
-    "the alarm clock forgotten": forgets_the_alarm_clock,
     "an event": threading.Event().wait,
 }
 
 
 @pytest.mark.parametrize("hang", HANGS.values(), ids=HANGS)
 def test_one_that_hangs_is_judged_none_and_stops_as_another_fault_does(hang):
-    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGURG)]
+    handler = signal.getsignal(signal.SIGALRM)
     reward = guarded(lambda **columns: hang())
     reward.seconds = 0.2
     began = time.monotonic()
@@ -254,23 +237,82 @@ def test_one_that_hangs_is_judged_none_and_stops_as_another_fault_does(hang):
     reason = r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.1 s"
     with pytest.raises(RunStopped, match=reason):
         GuardedReward(lambda **columns: hang(), "mine", 0.1)(completions=["a"] * 8)
-    assert handlers == [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGURG)]
+    assert signal.getsignal(signal.SIGALRM) is handler
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    signal.raise_signal(signal.SIGURG)  # one that comes too late
 
 
-def test_a_pause_is_no_verdict(monkeypatch):
-    monkeypatch.setattr(scoring, "GRACE", 0.2)
+HUNG = """
+import ctypes, sys, time
+from math_verify.utils import timeout
+from training import scoring
+def holds_the_lock():
+    c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
+    c.pthread_mutex_lock(mutex)
+    c.pthread_mutex_lock(mutex)  # its own: for ever, and no signal ends it
+def sets_the_alarm_clock():
+    timeout(5)(int)()
+    time.sleep(60)
+def catches_all():
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+def mine(**columns):
+    globals()[sys.argv[1]]()
+scoring.GRACE = 0.5
+reward = scoring.GuardedReward(mine, "mine", 0.2)
+scoring.Scores([reward], ends=set())
+reward(completions=["a"])
+"""
 
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("hang", "line"), [("holds_the_lock", 8), ("sets_the_alarm_clock", 11), ("catches_all", 15)]
+)
+def test_one_that_cannot_be_interrupted_ends_the_process_where_it_hangs(hang, line, tmp_path):
+    """The alarm clock is set by math_verify, which then turns it off."""
+    program = tmp_path / "hung.py"
+    program.write_text(HUNG)
+    began = time.monotonic()
+    ended = run_program(program, hang, check=False)
+    assert ended.returncode == 1 and time.monotonic() - began < 40
+    assert f'hung.py", line {line} in {hang}' in ended.stderr
+    remedy = "rewards.mine: no answer within 0.2 s; correct the function.* the same command resumes"
+    assert re.search(remedy, ended.stderr)
+
+
+def test_no_clock_goes_on_after_a_call_that_left_one_or_from_another_thread(monkeypatch):
+    monkeypatch.setattr(scoring, "GRACE", 0.1)
+    handler = signal.getsignal(signal.SIGALRM)
+
+    def sets_a_clock(**columns):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(1)
+        return [1.0]
+
+    reward = guarded(sets_a_clock)
+    reward.seconds = 0.2
+    assert reward(completions=["a"]) == [1.0]
+    assert signal.getsignal(signal.SIGALRM) is handler
+    reward.function = lambda **columns: [signal.getitimer(signal.ITIMER_REAL)[0]]
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(reward, completions=["a"]).result() == [0.0]
+    time.sleep(1.2)  # either clock would end this process
+
+
+def test_a_pause_counts():
     def is_paused(**columns):
-        resume = f"sleep 2; kill -CONT {os.getpid()}"
+        resume = f"sleep 1; kill -CONT {os.getpid()}"
         subprocess.Popen(["sh", "-c", resume], start_new_session=True)
         os.kill(os.getpid(), signal.SIGSTOP)
         return [1.0]
 
     reward = guarded(is_paused)
-    reward.seconds = 1
-    assert reward(completions=["a"]) == [1.0]
+    reward.seconds = 0.2
+    assert reward(completions=["a"]) == [None]
+    assert re.match(LATE, reward.mistakes[0])
 
 
 def test_a_rewards_own_time_limits_hold_within_ours(capsys):
