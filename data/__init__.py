@@ -5,7 +5,6 @@ from data import made, sources
 
 SETS = {
     "arithmetic": made.arithmetic,
-    "countdown": made.countdown,
     "products": made.products,
     "gsm8k": sources.gsm8k,
     "math": sources.math,

@@ -106,8 +106,7 @@ def load(
         each problem once; `source` is the set's name where the data has no such column.
 
     Raises:
-        DataError: no row is usable, a row's check cannot be used, or the data set's function
-            reports a mistake.
+        DataError: no row is usable, or the data set's function reports a mistake.
     """
     function = data_set(name)
     folder = folder or os.environ.get("MATH_DATA_DIR")
@@ -184,8 +183,6 @@ class _Selection:
 
     def _is_usable(self, number: int, row: dict, original: dict) -> bool:
         """Whether a row is used; counts it where it is not."""
-        from rewards.verifier import read_check
-
         try:
             if not all(_fits(at(original, key), value) for key, value in self.where.items()):
                 self.passed_over += 1
@@ -199,16 +196,10 @@ class _Selection:
             self.dropped[reason].append(number)
             return False
         place = f"{self.name} row {number}"
-        if row.get("check") is None:
-            reason = _why_unearnable(row, original)
-            if reason:
-                gold = f"{str(row['solution'])!r:.60}"
-                raise DataError(f"{place}: no answer can earn {gold}: {reason}")
-            return True
-        try:
-            read_check(row["check"])
-        except ValueError as error:
-            raise DataError(f"{place} has a `check` that cannot be used: {error}") from None
+        reason = _why_unearnable(row, original)
+        if reason:
+            gold = f"{str(row['solution'])!r:.60}"
+            raise DataError(f"{place}: no answer can earn {gold}: {reason}")
         return True
 
     def report(self) -> str:
@@ -442,10 +433,7 @@ def weighted(rows: list[dict]) -> list[dict]:
 
 def judged_by(row: dict) -> list[str]:
     """What a problem asks, and what its answers are judged by, as its file has it."""
-    judged = [*questions_of(row), str(for_rewards(row)["answer"])]
-    if row.get("check") is not None:
-        judged.append(row["check"])
-    return judged
+    return [*questions_of(row), str(for_rewards(row)["answer"])]
 
 
 def data_of(train: list[dict], held_out: list[dict]) -> dict[str, str]:
@@ -479,7 +467,7 @@ def changes(before: dict, now: dict) -> tuple[str, set[str]]:
         added = len(problems_now - problems)
         words = f"{added:,} problems added, {len(problems - problems_now):,} removed"
     elif before["answers"] != now["answers"]:
-        words = "other answers or checks"
+        words = "other answers"
     elif held_out != held_out_now:
         words = f"{len(held_out_now):,} problems held out, not {len(held_out):,}"
     return words, held_out_now & trained

@@ -318,7 +318,7 @@ class Answers:
         opening = "<think>" if self.opened else ""
         rows = [self.rows[i] for i, _ in batch]
         responses = [opening + completion.text for completion in completions]
-        lines = judged(rows, responses, self.recipe.strict, self.recipe.runs_programs)
+        lines = judged(rows, responses, self.recipe.strict)
         answers = []
         for (i, sample), completion, line in zip(batch, completions, lines, strict=True):
             answer = {"id": i, "sample": sample, **line}
@@ -336,7 +336,6 @@ def judge_rows(rows: list[dict], responses: list[str], **options) -> list[Verdic
         responses,
         [row["solution"] for row in rows],
         [row.get("problem") for row in rows],
-        [row.get("check") for row in rows],
         **options,
     )
 
@@ -351,17 +350,14 @@ def _kinds(row: dict) -> dict[str, str | None]:
     return kinds
 
 
-def judged(
-    rows: list[dict], responses: list[str], strict: bool, run_programs: bool = False
-) -> list[dict]:
+def judged(rows: list[dict], responses: list[str], strict: bool) -> list[dict]:
     """A line of the answers' file for each response. `right` is what the reward would say in
     training, by its contract; `lenient` also reads a bare sentence, a last line or JSON; `strict`
     reads a closed `<answer>` block alone."""
     n = len(rows)
     # One call for the three readings, so that its worker processes start once.
     reading = [CONTRACT] * n + [LENIENT] * n + [STRICT] * n
-    options = {"reading": reading, "run_programs": run_programs}
-    verdicts = judge_rows(rows * 3, responses * 3, **options)
+    verdicts = judge_rows(rows * 3, responses * 3, reading=reading)
     lines = []
     readings = zip(
         rows, responses, verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True

@@ -4,12 +4,10 @@ new cheat is one line in a table.
 """
 
 import dataclasses
-import json
 import random
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,7 +20,7 @@ from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from evaluation.answers import judge_rows
-from rewards.verifier import CONTRACT, STRICT, gold_answer, read_check
+from rewards.verifier import CONTRACT, STRICT, gold_answer
 from schema.advice import fault_at
 from schema.configs import size_of_run
 from schema.names import LEARNED, missing_columns
@@ -46,7 +44,6 @@ class Problem(NamedTuple):
     gold: str
     wrong_answers: list[str]
     reasoning: str
-    check: str | None = None
 
 
 def form(thought: str, answer: str) -> str:
@@ -160,75 +157,6 @@ ON_TOOLS = {
     ],
 }
 
-# Answers that cheat on a kind of check, made from the problem and what its check needs. Where the
-# problem has no such check, the response is empty.
-ON_CHECKS = {
-    "countdown": {
-        "the target alone": lambda p, check: str(check["target"]),
-        "the target, which equals itself": lambda p, check: (
-            f"{check['target']} = {check['target']}"
-        ),
-        # As many ones as there are numbers: to make 24 from 1 and 24, a single one is right.
-        "the target times one": lambda p, check: (
-            f"{check['target']}" + "*1" * len(check["numbers"])
-        ),
-        "the target, and the numbers times zero": lambda p, check: (
-            f"{check['target']}+0*({_joined(check['numbers'], '+')})"
-        ),
-        "the target as text": lambda p, check: f"int('{check['target']}') # {p.gold}",
-        "a number used again and again": lambda p, check: (
-            f"{p.gold}+{check['numbers'][0]}-{check['numbers'][0]}"
-        ),
-        "a number left out": lambda p, check: (
-            f"{_joined(check['numbers'][1:], '+')} = {check['target']}"
-        ),
-        "the numbers written together": lambda p, check: _joined(check["numbers"], ""),
-        "the numbers and no signs": lambda p, check: _joined(check["numbers"], " "),
-        "another expression, said to make the target": lambda p, check: (
-            f"{p.wrong_answers[0]} = {check['target']}"
-        ),
-        "right, to the power of one": lambda p, check: f"({p.gold})**1",
-    },
-    "python": {
-        "ends at once, without an error": lambda p, check: "raise SystemExit(0)",
-        "prints the results": lambda p, check: (
-            f"print({[result for _, result in check['cases']]!r})"
-        ),
-        "one result by heart": lambda p, check: (
-            f"def {check['function']}(*a): return {check['cases'][0][1]!r}"
-        ),
-        "a result that equals all": lambda p, check: (
-            f"class All:\n    def __eq__(self, other): return True\ndef {check['function']}(*a):"
-            " return All()"
-        ),
-        "other results written down in its place": lambda p, check: (
-            f"import json\njson.dumps = lambda *a, **k: {json.dumps(check['cases'][-1][1])!r}\n"
-            f"def {check['function']}(*a): return 0"
-        ),
-        "the tests read from their file": lambda p, check: (
-            f"import glob\ndef {check['function']}(*a): return [open(each).read() for each in"
-            " glob.glob('*')]"
-        ),
-        "the results looked up in its caller": lambda p, check: (
-            f"import sys\ndef {check['function']}(*a):\n    frame = sys._getframe(1)\n    return"
-            " frame.f_locals.get('expected', frame.f_locals.get('wanted',"
-            " frame.f_locals.get('result')))"
-        ),
-    },
-}
-
-
-def on_check(make_answer: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
-    """The response to a problem from an entry of `ON_CHECKS[kind]`; empty where the problem has no
-    check of that kind."""
-    if p.check and read_check(p.check)[0] == kind:
-        return worked(p, make_answer(p, read_check(p.check)[1]))
-    return ""
-
-
-def _joined(numbers: list[int], sign: str) -> str:
-    return sign.join(map(str, numbers))
-
 
 def _few_words(p: Problem) -> str:
     return " ".join(p.reasoning.split()[:4])
@@ -257,7 +185,7 @@ def without_reward_model(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, rewards=rewards)
 
 
-def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Problem]:
+def with_wrong_answers(rows: list[dict]) -> list[Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
     golds = [gold_answer(row["solution"]) for row in rows]
     thought = "I write down what is given and work it out step by step."
@@ -265,7 +193,7 @@ def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Pro
     candidates = []
     for i, row in enumerate(rows):
         reasoning = row.get("reasoning") or thought
-        problems.append(Problem(row["problem"], golds[i], [], reasoning, row.get("check")))
+        problems.append(Problem(row["problem"], golds[i], [], reasoning))
         candidates.append(iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])))
     while True:  # as many candidates as each problem still needs wrong answers
         pairs = []
@@ -274,11 +202,11 @@ def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Pro
         for problem, answers in zip(problems, candidates, strict=True):
             for answer in islice(answers, 3 - len(problem.wrong_answers)):
                 pairs.append((problem, answer))
-                compared.append({"solution": problem.gold, "check": problem.check})
+                compared.append({"solution": problem.gold})
                 responses.append(f"<answer>{answer}</answer>")
         if not pairs:
             return problems
-        verdicts = judge_rows(compared, responses, run_programs=run_programs)
+        verdicts = judge_rows(compared, responses)
         for (problem, answer), verdict in zip(pairs, verdicts, strict=True):
             if verdict.right is False:
                 problem.wrong_answers.append(answer)
@@ -289,7 +217,7 @@ def score_responses(problems: list[Problem], rows: list[dict], recipe: Recipe) -
     rewards = guarded_rewards(recipe, SECONDS)
     weights = list(recipe.weights.values())
     pays = []
-    for kind, responses in _responses(problems, recipe):
+    for kind, responses in _responses(recipe):
         for name, respond in responses.items():
             paid = _paid(list(map(respond, problems)), rows, recipe, rewards)
             pays.append(Pay(name, kind, np.nansum(paid * weights, axis=1), paid))
@@ -299,13 +227,9 @@ def score_responses(problems: list[Problem], rows: list[dict], recipe: Recipe) -
     return sorted(compared, key=lambda pay: -pay.earned.sum())
 
 
-def _responses(problems: list[Problem], recipe: Recipe) -> list[tuple[str, dict[str, Callable]]]:
+def _responses(recipe: Recipe) -> list[tuple[str, dict[str, Callable]]]:
     """(kind, the functions that make the responses of that kind by their names)."""
     tables = [("right", RIGHT), ("wrong", WRONG), ("trick", TRICKS), ("cheat", CHEATS)]
-    checks = {read_check(problem.check)[0] for problem in problems if problem.check}
-    for check in sorted(checks & ON_CHECKS.keys()):
-        for name, answer in ON_CHECKS[check].items():
-            tables.append(("cheat", {name: partial(on_check, answer, check)}))
     if recipe.tools:
         tables.append(("cheat", ON_TOOLS))
     return tables
@@ -356,7 +280,7 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     recipe = without_reward_model(recipe)
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
-    problems = with_wrong_answers(rows, recipe.runs_programs)
+    problems = with_wrong_answers(rows)
     table = score_responses(problems, rows, recipe)
     blind = dict(blind_rewards(table, recipe))
     teaches_nothing = blind.keys() == {name for name, weight in recipe.weights.items() if weight}
@@ -456,9 +380,9 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
     for row in rows:
         for answer in (gold_answer(row["solution"]), "-1000003"):
             twice.append(row)
-            responses.append(form("So it is.", answer if row.get("check") else boxed(answer)))
+            responses.append(form("So it is.", boxed(answer)))
     reading = STRICT if recipe.strict else CONTRACT
-    verdicts = judge_rows(twice, responses, reading=reading, run_programs=recipe.runs_programs)
+    verdicts = judge_rows(twice, responses, reading=reading)
     gradable = []
     ungraded = []
     for row, right_verdict, wrong_verdict in zip(rows, verdicts[::2], verdicts[1::2], strict=True):

@@ -86,7 +86,7 @@ def solutions_to_learn(recipe: Recipe, answers: RepeatedAnswers) -> OwnSolutions
     for answer in sorted(answers.answers, key=itemgetter("id", "sample")):
         if answer["id"] < len(answers.rows) and answer["sample"] < settings.samples:
             completions.append(answer)
-    solutions = accept(completions, answers.rows, recipe.runs_programs)
+    solutions = accept(completions, answers.rows)
     rows = first_distinct(solutions, answers.rows, settings.keep)
     figures = answers.cost() | {
         "problems": len(answers.rows),
@@ -116,7 +116,7 @@ def accepted_of(figures: dict) -> str:
     )
 
 
-def accept(completions: list[dict], rows: list[dict], run_programs: bool = False) -> list[dict]:
+def accept(completions: list[dict], rows: list[dict]) -> list[dict]:
     """The right completions that ended by themselves: their `id`, `reasoning` and `answer`, which
     the warm start puts into tags.
 
@@ -146,7 +146,7 @@ def accept(completions: list[dict], rows: list[dict], run_programs: bool = False
         if reasoning.strip() != answer:
             solutions.append({"id": completion["id"], "reasoning": reasoning, "answer": answer})
             texts.append(prompt.completion(reasoning, answer, opened=False))
-    verdicts = judged([rows[solution["id"]] for solution in solutions], texts, True, run_programs)
+    verdicts = judged([rows[solution["id"]] for solution in solutions], texts, strict=True)
     scored = zip(solutions, format_tags(texts), verdicts, strict=True)
     return [solution for solution, in_form, verdict in scored if in_form and verdict["right"]]
 

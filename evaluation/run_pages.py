@@ -46,7 +46,7 @@ from training.writing import lock
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 # The data sets that grpo-recipes generates, and what they consist of.
-GENERATED = {"arithmetic": "sums", "countdown": "problems", "products": "products"}
+GENERATED = {"arithmetic": "sums", "products": "products"}
 QUESTION = "What is 47 + 85?"
 # The stage that trained the model of a folder without a stage's name.
 TRAINED_BY = {"merged": "grpo"}

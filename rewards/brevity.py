@@ -18,11 +18,9 @@ def brevity(
 
     The shorter of two right answers earns more, as in Yeo et al. 2025 (arXiv:2502.03373), by a
     straight line in place of their cosine. A completion is judged by itself: the rest of its group
-    may be with another process. Programs are not judged.
+    may be with another process.
     """
-    rewards = correct_answer(
-        completions, solution, prompts, problem=columns.get("problem"), check=columns.get("check")
-    )
+    rewards = correct_answer(completions, solution, prompts, problem=columns.get("problem"))
     # In steps of 1/256 a group of equal shares has an exact mean in float32, hence no spurious
     # advantage.
     for n, ids in enumerate(completion_ids):

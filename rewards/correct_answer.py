@@ -11,7 +11,6 @@ def correct_answer(
     prompts: list[str | Messages] | None = None,
     *,
     strict: bool = False,
-    run_programs: bool = False,
     log_metric: Callable[[str, float], None] | None = None,
     **columns: list,
 ) -> list[float | None]:
@@ -21,7 +20,7 @@ def correct_answer(
     """
     from rewards.verifier import hosts
 
-    options = {"strict": strict, "run_programs": run_programs, "log_metric": log_metric}
+    options = {"strict": strict, "log_metric": log_metric}
     return hosts.correct_answer(completions, solution, prompts, **options, **columns)
 
 

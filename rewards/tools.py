@@ -8,19 +8,12 @@ from fractions import Fraction
 from rewards.true_equations import value_of_numbers
 
 _LONGEST = 200  # characters of an expression
-_LONGEST_OUTPUT = 500  # characters of a program
 _DECIMAL = re.compile(r"(\d*)\.(\d+)")
-_PROGRAM = """
-def _run():
-    output = []
-    def _print(*values, sep=" ", end="\\n", **_):
-        output.append(sep.join(map(str, values)) + end)
-    try:
-        exec(_CODE, {"print": _print})
-    except BaseException as error:
-        output.append(f"{type(error).__name__}: {error}")
-    return "".join(output)[:1000]
-"""
+_OPERATORS = [(sign, "*") for sign in ("×", "·", "⋅", "∙", r"\times", r"\cdot")]
+_OPERATORS += [("÷", "/"), (r"\div", "/"), ("−", "-"), (r"\left", " "), (r"\right", " ")]
+# spaces, also LaTeX's, and the marks of mathematics; none may join two digits
+_SPACE = re.compile(r"\\[()\[\],;:! ]|[$\s]")
+_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 
 
 def calculator(expression: str) -> str:
@@ -30,9 +23,7 @@ def calculator(expression: str) -> str:
     Args:
         expression: Numbers, + - * / and brackets, such as (12+3)*4/5
     """
-    from rewards.verifier.checks import plain
-
-    text = plain(expression[: _LONGEST + 1])
+    text = _plain(expression[: _LONGEST + 1])
     result = None
     if len(text) <= _LONGEST and re.fullmatch(r"[0-9.()+\-*/ ]+", text):
         result = value_of_numbers(_DECIMAL.sub(_fraction, text))
@@ -50,24 +41,16 @@ def _fraction(decimal: re.Match) -> str:
     return f"({int(decimal[1] + decimal[2])}/{10 ** len(decimal[2])})"
 
 
-def python(code: str) -> str:
-    """
-    Runs Python and returns what it prints. It can compute, and nothing else.
-
-    Args:
-        code: The program, such as print(sum(range(10)))
-    """
-    from rewards.verifier import Verdict
-    from rewards.verifier.checks import call_function
-
-    reply = call_function(f"_CODE = {code!r}\n{_PROGRAM}", "_run", [[]])
-    if isinstance(reply, Verdict):
-        return f"error: {reply.reason}"
-    results, error = reply
-    output = f"error: {error}" if error else "".join(map(str, results))
-    characters = output[: 2 * _LONGEST_OUTPUT]
-    printable = [char if char.isprintable() or char == "\n" else "?" for char in characters]
-    return "".join(printable).strip()[:_LONGEST_OUTPUT] or "no output: print the result"
+def _plain(text: str) -> str:
+    """Return an expression in LaTeX as Python writes it."""
+    for sign, operator in _OPERATORS:
+        text = text.replace(sign, operator)
+    text = _SPACE.sub(" ", text)
+    before = ""
+    while text != before:  # from the innermost fraction out
+        before = text
+        text = _FRACTION.sub(r"((\1)/(\2))", text)
+    return text
 
 
-TOOLS = {tool.__name__: tool for tool in (calculator, python)}
+TOOLS = {"calculator": calculator}

@@ -11,6 +11,8 @@ _RUN = re.compile(r"[\d\s()+−*/×÷·.$=≈-]+")
 _SENTENCE = re.compile(r"\n|(?<=\d)\.(?=\s|$)")
 _SIGNS = "+−-*/×÷·"
 _LONGEST = 200  # characters of an equation; a worked line has far fewer
+_NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant)
+_NODES += (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub, ast.UAdd)
 _SPELLED = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "$": " "})
 _TEX = [
     (r"\times", "×"),
@@ -92,12 +94,11 @@ def value_of_numbers(side: str) -> tuple[Fraction, int] | None:
     """The exact value of an expression of numbers, and the number of its operations; None if it
     has no value."""
     from rewards.verifier.arithmetic import value_of
-    from rewards.verifier.checks import ALLOWED
 
     try:
         tree = ast.parse(" ".join(side.split()), mode="eval")
         nodes = list(ast.walk(tree))
-        if not all(isinstance(node, (*ALLOWED, ast.UAdd)) for node in nodes):
+        if not all(isinstance(node, _NODES) for node in nodes):
             return None
         operations = [node for node in nodes if isinstance(node, ast.BinOp)]
         return value_of(tree.body), len(operations)

@@ -198,11 +198,7 @@ def bind_reward(name: str, options: dict) -> Callable:
 
 def tools_of(recipe: Recipe) -> dict[str, Callable[..., str]]:
     """The functions that the recipe's policy may call, by name."""
-    tools = {}
-    for entry in recipe.tools or []:
-        name, _ = name_and_arguments(entry)
-        tools[name] = TOOLS[name]
-    return tools
+    return {name: TOOLS[name] for name in recipe.tools or []}
 
 
 def prepare_rewards(recipe: Recipe, solutions: list):

@@ -212,11 +212,6 @@ class Recipe:
         return self.rewards.get("correct_answer", {}).get("strict", False)
 
     @property
-    def runs_programs(self) -> bool:
-        """Whether an answer that is a program may be run to judge it."""
-        return self.rewards.get("correct_answer", {}).get("run_programs", False)
-
-    @property
     def weights(self) -> dict[str, float]:
         """The factor of each reward in a completion's total. By default it is 1."""
         return {name: float(options.get("weight", 1.0)) for name, options in self.rewards.items()}

@@ -226,19 +226,6 @@ class Switch:
         return refusal
 
 
-class Tool:
-    """The name of a tool, or the mapping that allows Python."""
-
-    def refusal(self, value: Any) -> str | None:
-        # Their texts are compared, since 1 equals true.
-        if repr(value) == repr({"python": {"run_programs": True}}):
-            return None
-        if value == "python" or (isinstance(value, dict) and "python" in value):
-            remedy = "to allow it, write python: {run_programs: true}"
-            return f"python runs what the policy writes: {remedy}"
-        return OneOf(("calculator", "python")).refusal(value)
-
-
 WORDS = {
     bool: "true or false",
     int: "a whole number",
@@ -377,7 +364,7 @@ RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": pattern(FOLDER, "the name of a folder"),
     "algorithm": OneOf(tuple(name for name in ALGORITHMS if name != "grpo")),
-    "tools": ListOf(Tool(), once=True),
+    "tools": ListOf(OneOf(("calculator",)), once=True),
 }
 RULES["model"] = {
     "name_or_path": pattern(FOLDER, "a Hub id or a folder"),

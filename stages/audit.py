@@ -46,7 +46,7 @@ def main(recipe: Recipe, rows: int = 100):
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
-    problems = with_wrong_answers(gradable, recipe.runs_programs)
+    problems = with_wrong_answers(gradable)
     table = score_responses(problems, gradable, recipe)
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]

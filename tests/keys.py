@@ -83,8 +83,8 @@ def _words(rule: Any) -> str:
             return ""  # the key's example says it
         case values.Rule() if "number" not in rule.words:
             return ""
-        case values.ListOf(kind=values.Tool()):
-            return "a list of these, each once: calculator, python: {run_programs: true}"
+        case values.ListOf(kind=values.OneOf(), once=True):
+            return f"a list of these, each once: {', '.join(rule.kind.names)}"
         case values.Span():
             return f"a list of two: each {rule.kind}"
         case values.Switch():

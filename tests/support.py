@@ -208,20 +208,6 @@ def copied(chain: Path, folder: Path, *stages: str) -> Path:
     return folder
 
 
-def programs(folder: Path) -> Path:
-    """A file of problems whose answers are Python programs."""
-    rows = []
-    for n in range(2, 152):
-        check = {"python": {"function": "f", "cases": [[[x], 3 * x + n] for x in range(8)]}}
-        row = {
-            "problem": f"Write a Python function f(x) that returns 3 x + {n}.",
-            "reasoning": f"3 times x, then {n}.",
-        }
-        rows.append(row | {"answer": f"def f(x): return 3 * x + {n}", "check": json.dumps(check)})
-    write_lines(folder / "programs.jsonl", rows)
-    return folder / "programs.jsonl"
-
-
 @contextmanager
 def serving(handler: type[http.server.BaseHTTPRequestHandler]):
     """A server on a free port of this machine, which prints nothing."""

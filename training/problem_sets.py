@@ -13,8 +13,6 @@ from data.identity import Overlap, fingerprint, overlaps, split_validation
 from data.json_files import LARGEST, read_object
 from data.problems import HIDDEN, changes, data_of, for_rewards, is_computed, is_here, load
 from data.sources import DataError, DataNotReached
-from rewards import correct_answer
-from rewards.verifier import RUNS, read_check
 from schema.configs import setting
 from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
@@ -263,11 +261,6 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
             else:
                 faults.append(Fault(place, message))
             continue
-        refusal = _not_runnable(recipe, rows)
-        if refusal:
-            message = f"{name}: its answers are programs, and judging one runs it: {refusal}"
-            faults.append(Fault(place, message))
-            continue
         say(f"data: {report}")
         sets.append(rows)
     if faults:
@@ -275,18 +268,3 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
     if unreached:
         raise NotReached(unreached)
     return sets
-
-
-def _not_runnable(recipe: Recipe, rows: list[dict]) -> str | None:
-    """Why answers that are programs cannot be judged; None where they can, or where there are
-    none."""
-    if not any(read_check(row["check"])[0] in RUNS for row in rows if row.get("check")):
-        return None
-    if not recipe.runs_programs:
-        return "set rewards.correct_answer.run_programs: true (docs/security.md)"
-    try:
-        check = '{"python": {"function": "f", "cases": [[[], 0]]}}'
-        correct_answer(["<answer>f = int</answer>"], ["0"], check=[check], run_programs=True)
-    except RuntimeError as error:  # NotHeld: found here, and not in the middle of a run
-        return str(error)
-    return None

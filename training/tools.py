@@ -23,7 +23,7 @@ from training import opening
 
 # The one argument of our tools, a text without lone surrogates, so that the files of completions
 # have columns of one type.
-_ARGUMENTS = r'\{\s*"(?:expression|code)"\s*:\s*"(?:[^"\\\x00-\x1f]|\\(?!u[dD][89a-fA-F]).)*+"\s*\}'
+_ARGUMENTS = r'\{\s*"expression"\s*:\s*"(?:[^"\\\x00-\x1f]|\\(?!u[dD][89a-fA-F]).)*+"\s*\}'
 _OPEN = r'<tool_call>\s*\{\s*"name"\s*:\s*"(?P<name>\w{1,50})"\s*,\s*"arguments"\s*:\s*'
 _CLOSE = r"\s*\}\s*</tool_call>"
 _FUNCTION = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
@@ -46,8 +46,7 @@ def use_tools(tokenizer, recipe: Recipe, prefix: str):
     `prefix`: the start of its template that sets arguments (`opening.arguments_set`).
 
     Raises:
-        RecipeError: the template cannot express tools, this machine cannot hold a program, or a
-            completion has no room for a call.
+        RecipeError: the template cannot express tools, or a completion has no room for a call.
     """
     tools = tools_of(recipe)
     ends = sorted(tokenizer.all_special_tokens, key=len, reverse=True)
@@ -61,8 +60,6 @@ def use_tools(tokenizer, recipe: Recipe, prefix: str):
     }
     problem = None
     try:
-        if "python" in tools:
-            tools["python"]("0")
         schemas = json.dumps([get_json_schema(tool) for tool in tools.values()])
         limits = {"seconds": opening.SECONDS, "memory": opening.MEMORY}
         template, call_tokens = limited(_with_tools, tokenizer, schemas, prefix, **limits)
@@ -70,8 +67,6 @@ def use_tools(tokenizer, recipe: Recipe, prefix: str):
             problem = "the model's chat template does not know tools as Qwen2.5's does"
     except Exceeded as error:
         problem = f"the model's chat template {error} for a call"
-    except RuntimeError as error:  # NotHeld: better now than in the middle of a run
-        problem = str(error)
     if problem:
         message = f"tools: {problem}: leave them out, or take another"
         raise RecipeError([Fault(recipe.place("tools"), message)])
@@ -124,18 +119,15 @@ def message_of(tokenizer, ids: Sequence[int]) -> dict:
 
 
 def answer_calls(message: dict, tools: Tools) -> list[dict]:
-    """The tools' messages in answer to a message's calls; a call that fails gets the error, in
-    trl's words."""
+    """The tools' messages in answer to a message's calls; a call of an unknown tool gets the error,
+    in trl's words."""
     messages = []
     for call in message.get("tool_calls") or []:
         name = call["function"]["name"]
-        try:
-            if name in tools:
-                content = tools[name](**call["function"]["arguments"])
-            else:
-                content = str({"error": f"Tool {name} not found."})
-        except Exception as error:  # an argument that the tool does not have
-            content = str({"error": str(error)})
+        if name in tools:
+            content = tools[name](**call["function"]["arguments"])
+        else:
+            content = str({"error": f"Tool {name} not found."})
         messages.append({"role": "tool", "name": name, "content": content})
     return messages
 

@@ -186,7 +186,7 @@ class Rewards:
         self, recipe: Recipe, tokenizer, rows: list[dict], end_tokens: set[int], chooses: bool
     ):
         # While the first completions are sampled.
-        prepare_rewards(recipe, [row["solution"] for row in rows if not row.get("check")])
+        prepare_rewards(recipe, [row["solution"] for row in rows])
         self.functions = guarded_rewards(recipe)
         self.scores = Scores(self.functions, end_tokens)
         self.finite = FiniteNumbers()

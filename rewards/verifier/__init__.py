@@ -12,9 +12,9 @@ contract, or by the `lenient` reading too. `equal` compares it with the `gold`: 
 its type in the table of `compare` (`single_values`, `clocks`, `relations`); `options` and
 `objections` hold what the question decides, and by `accounting` every word beside a value has its
 reason. Only the pairs that this does not decide go to the `algebra`, in a worker process under a
-time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`).
-The folder `tables` holds the words. All of it is a package of its own, installed as
-`grpo_verifier`: it imports nothing else of the project, and itself by relative imports alone.
+time limit (`pool`). The folder `tables` holds the words. All of it is a package of its own,
+installed as `grpo_verifier`: it imports nothing else of the project, and itself by relative imports
+alone.
 """
 
 import re
@@ -22,14 +22,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from . import pool
-from .checks import CHECKS
 from .equal import NeedsAlgebra, compare_answers
 from .extract import CONTRACT, LENIENT, READINGS, STRICT, Verdict, extract
-from .gold import RUNS, gold_answer, read_check, why_unearnable, worked_solution
+from .gold import gold_answer, why_unearnable, worked_solution
 from .thoughts import last_turn
 
-__all__ = ["CONTRACT", "LENIENT", "RUNS", "STRICT", "Verdict", "gold_answer", "judge", "judge_all"]
-__all__ += ["last_turn", "prepare", "read_check", "why_unearnable", "worked_solution"]
+__all__ = ["CONTRACT", "LENIENT", "STRICT", "Verdict", "gold_answer", "judge", "judge_all"]
+__all__ += ["last_turn", "prepare", "why_unearnable", "worked_solution"]
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
@@ -43,9 +42,7 @@ def judge(
     gold: object,
     *,
     question: str | None = None,
-    check: str | None = None,
     reading: str = CONTRACT,
-    run_programs: bool = False,
     timeout: float = 1.0,
 ) -> Verdict:
     r"""Judge whether `response` has the answer `gold`, in at most `timeout` seconds of processor
@@ -53,70 +50,30 @@ def judge(
 
     `gold` is as a data set has it: a bare answer, or a worked solution with `\boxed{}` or `####`.
     The `question` decides about a copy of it, an option's text, a percent sign and "lowest terms".
-    A `check` (gold.py) decides in place of the gold. `strict` accepts only an answer in a
-    closed `<answer>` block. No text of a response raises.
-
-    Raises:
-        ValueError: the check cannot be used, or it runs programs and `run_programs` is false.
-        NotHeld: this machine cannot run a program safely.
+    `strict` accepts only an answer in a closed `<answer>` block. No text of a response raises.
 
     >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
     """
-    columns = [response], [gold], [question], [check]
-    return judge_all(*columns, reading=reading, run_programs=run_programs, timeout=timeout)[0]
+    return judge_all([response], [gold], [question], reading=reading, timeout=timeout)[0]
 
 
 def judge_all(
     responses: Sequence[str],
     golds: Sequence[object],
     questions: Sequence[str | None],
-    checks: Sequence[str | None] | None = None,
     *,
     reading: str | Sequence[str] = CONTRACT,
-    run_programs: bool = False,
     timeout: float = 1.0,
 ) -> list[Verdict]:
-    """Judge every response; those with the same kind of check are judged together.
+    """Judge every response: equal triples of gold, answers and question are judged once, and in
+    parallel if they need algebra.
 
     `reading` is one value for all responses, or a value for every response.
     """
     readings = [reading] * len(responses) if isinstance(reading, str) else reading
     if not set(READINGS).issuperset(readings):
         raise ValueError(f"a reading is one of {', '.join(READINGS)}")
-    if checks is None or not any(checks):
-        return _judge_by_gold(responses, golds, questions, readings, timeout)
-    rows = list(zip(responses, golds, questions, readings, checks, strict=True))
-    numbers_by_kind: dict[str | None, list[int]] = {}
-    for n, check in enumerate(checks):
-        kind = read_check(check)[0] if check else None
-        numbers_by_kind.setdefault(kind, []).append(n)
-    verdicts: list[Verdict | None] = [None] * len(rows)
-    for kind, numbers in numbers_by_kind.items():
-        if kind in RUNS and not run_programs:
-            raise ValueError(
-                f"a check of kind {kind} runs what the response says: allow it with run_programs"
-            )
-        columns = list(zip(*(rows[n] for n in numbers), strict=True))
-        if kind is None:
-            judged = _judge_by_gold(*columns[:4], timeout)
-        else:
-            specs = [read_check(check)[1] for check in columns[4]]
-            judged = CHECKS[kind](columns[0], specs, columns[3])
-        for n, verdict in zip(numbers, judged, strict=True):
-            verdicts[n] = verdict
-    return verdicts
-
-
-def _judge_by_gold(
-    responses: Sequence[str],
-    golds: Sequence[object],
-    questions: Sequence[str | None],
-    readings: Sequence[str],
-    timeout: float,
-) -> list[Verdict]:
-    """Judge responses by their golds: equal triples of gold, answers and question are judged once,
-    and in parallel if they need algebra."""
     verdicts: list[Verdict | None] = []
     undecided: dict[tuple, list[int]] = {}
     rows = zip(responses, golds, questions, readings, strict=True)

@@ -1,10 +1,10 @@
 """Judge lines of JSON from stdin to stdout, in order: `grpo-verifier < answers.jsonl`, or
 `python -m rewards.verifier` where it is not installed.
 
-A line has an `answer`, which is the complete response, its `gold`, and perhaps its `question` or a
-`check`. The output has a line for it, with the verdict and the other keys of the input. A line that
-cannot be judged leads to a line with its number and its error, and the exit code is then 1. Lines
-are judged as they come, and only one of them is in memory.
+A line has an `answer`, which is the complete response, its `gold`, and perhaps its `question`. The
+output has a line for it, with the verdict and the other keys of the input. A line that cannot be
+judged leads to a line with its number and its error, and the exit code is then 1. Lines are judged
+as they come, and only one of them is in memory.
 """
 
 import argparse
@@ -16,38 +16,29 @@ from dataclasses import asdict
 from typing import BinaryIO
 
 from . import CONTRACT, judge
-from .checks import NotHeld
 from .extract import READINGS
-from .gold import RUNS, read_check
 
 _LONGEST = 4 << 20  # bytes of a line; more of a longer one are not kept in memory
-_KEYS = ("answer", "gold", "question", "check")
+_KEYS = ("answer", "gold", "question")
 
 
 def main() -> int:
-    """Judge stdin and return the exit code: 1 if a line could not be judged, 2 if this machine
-    cannot run programs."""
+    """Judge stdin and return the exit code: 1 if a line could not be judged."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     where = "where the answer may stand"
     parser.add_argument("--reading", choices=READINGS, default=CONTRACT, help=where)
-    parser.add_argument(
-        "--run-programs", action="store_true", help="allow checks that run what a response says"
-    )
     options = parser.parse_args()
     code = 0
     try:
         for number, line in enumerate(_lines(sys.stdin.buffer), 1):
             try:
-                reply = _judged(line, options.reading, options.run_programs)
+                reply = _judged(line, options.reading)
             except ValueError as error:
                 reply = {"line": number, "error": str(error)}
                 code = 1
             print(json.dumps(reply), flush=True)
-    except NotHeld as error:
-        print(error, file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `| head` has read enough
@@ -65,7 +56,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         is_new = line.endswith(b"\n")
 
 
-def _judged(line: bytes, reading: str, run_programs: bool) -> dict:
+def _judged(line: bytes, reading: str) -> dict:
     """Return the object of a line with its verdict in place of what was judged.
 
     Raises:
@@ -83,18 +74,13 @@ def _judged(line: bytes, reading: str, run_programs: bool) -> dict:
         row["gold"] = json.dumps(row["gold"])
     if "answer" not in row:
         raise ValueError("no `answer`")
-    if "gold" not in row and not row.get("check"):
+    if "gold" not in row:
         raise ValueError("no `gold`")
-    answer, gold, question, check = (row.pop(key, None) for key in _KEYS)
-    for key, text in zip(_KEYS, (answer, gold, question, check), strict=True):
+    answer, gold, question = (row.pop(key, None) for key in _KEYS)
+    for key, text in zip(_KEYS, (answer, gold, question), strict=True):
         if not isinstance(text, str | None) or (key == "answer" and text is None):
             raise ValueError(f"`{key}` is not text")
-    if check and read_check(check)[0] in RUNS and not run_programs:
-        raise ValueError("its check runs what the response says: allow it with --run-programs")
-    verdict = judge(
-        answer, gold, question=question, check=check, reading=reading, run_programs=run_programs
-    )
-    return row | asdict(verdict)
+    return row | asdict(judge(answer, gold, question=question, reading=reading))
 
 
 if __name__ == "__main__":

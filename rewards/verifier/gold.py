@@ -1,14 +1,10 @@
-r"""What an answer is judged by, as a data set gives it; no judging happens here.
+r"""The gold answer, by which an answer is judged, as a data set gives it; no judging happens here.
 
-Most often it is a gold answer: GSM8K ends a solution with `#### 1,234`, MATH marks the answer with
-the last `\boxed{...}`, other sets give it alone. Where many answers are right, a row's `check` says
-what one has to satisfy: `{"countdown": {"numbers": [3, 5, 8], "target": 9}}`, as JSON text because
-a column of a data set has one type.
+GSM8K ends a solution with `#### 1,234`, MATH marks the answer with the last `\boxed{...}`, other
+sets give it alone.
 """
 
-import json
 import re
-from functools import lru_cache
 
 from .tables import rows
 
@@ -28,11 +24,6 @@ _SENTENCE_ENDS = re.compile(r"[a-z0-9)$][.!?]\s+[A-Z]|\n")
 _OPTIONS = re.compile(r"^[ \t]*\(?([A-E])[.):][ \t]+(\S+)", re.MULTILINE)
 _MOST_WORDS = 30  # of an answer that nobody could spell like the gold
 _HASHES = re.compile(r"####[ \t]*(.*)")
-
-
-# A countdown has no more and no larger numbers, so that its arithmetic takes no time.
-MOST_NUMBERS = 10
-LARGEST_NUMBER = 10**9
 
 
 def boxes(text: str) -> list[tuple[int, int, str]]:
@@ -157,72 +148,3 @@ def worked_solution(text: str) -> str | None:
     if spans and text[: spans[-1][0]].strip("$ \n"):
         return text
     return None
-
-
-def read_check(check: str) -> tuple[str, dict]:
-    """The kind of a check and what it needs.
-
-    Raises:
-        ValueError: it cannot be used; the message says why.
-    """
-    if not isinstance(check, str):
-        raise ValueError("it is not JSON text")
-    return _parsed(check)
-
-
-@lru_cache(maxsize=50_000)
-def _parsed(check: str) -> tuple[str, dict]:
-    try:
-        value = json.loads(check)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"it is not JSON ({error})") from None
-    if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError("it is not an object with one entry, a kind")
-    kind, needed = next(iter(value.items()))
-    if kind not in KINDS:
-        raise ValueError(f"there is no kind {kind!r:.40}; there is {', '.join(KINDS)}")
-    missing = KINDS[kind](needed) if isinstance(needed, dict) else "an object"
-    if missing:
-        raise ValueError(f"{kind} needs {missing}")
-    return kind, needed
-
-
-def _countdown(needed: dict) -> str | None:
-    """What is missing, or None."""
-    numbers, target = needed.get("numbers"), needed.get("target")
-    if needed.keys() != {"numbers", "target"}:
-        return "`numbers` and `target`, and nothing else"
-    if (
-        not isinstance(numbers, list)
-        or not 1 <= len(numbers) <= MOST_NUMBERS
-        or not all(_is_countdown_number(number) for number in numbers)
-    ):
-        return f"1 to {MOST_NUMBERS} `numbers`, whole and 0 to {LARGEST_NUMBER:,}"
-    if not _is_countdown_number(target):
-        return f"a `target` that is whole and 0 to {LARGEST_NUMBER:,}"
-    return None
-
-
-def _is_countdown_number(value: object) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST_NUMBER
-
-
-def _python(needed: dict) -> str | None:
-    if needed.keys() != {"function", "cases"}:
-        return "`function` and `cases`, and nothing else"
-    if not isinstance(needed["function"], str) or not needed["function"].isidentifier():
-        return "a `function` that is a name"
-    cases = needed["cases"]
-    if not isinstance(cases, list) or not cases or not all(_is_case(case) for case in cases):
-        return "`cases`, each [[argument, …], result]"
-    return None
-
-
-def _is_case(case: object) -> bool:
-    return isinstance(case, list) and len(case) == 2 and isinstance(case[0], list)
-
-
-KINDS = {"countdown": _countdown, "python": _python}
-RUNS = ("python",)  # kinds that run what a model wrote: only where a recipe says so

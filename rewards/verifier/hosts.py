@@ -33,25 +33,20 @@ def correct_answer(
     prompts: Sequence[str | Messages] | None = None,
     *,
     strict: bool = False,
-    run_programs: bool = False,
     log_metric: Callable[[str, float], None] | None = None,
     **columns: Sequence,
 ) -> list[float | None]:
     """A reward of `trl.GRPOTrainer`, for a data set with a `solution`.
 
-    Return 1.0 for a right answer, 0.0 for a false one, None without a gold. Where a row has a
-    `check` (gold.py), it decides; one that runs programs needs `run_programs`. The question is the
+    Return 1.0 for a right answer, 0.0 for a false one, None without a gold. The question is the
     `problem` column, or without one the last user message of the prompt. Logs `verifier/timeouts`,
     the number of answers whose judging was cut off.
     """
     texts = list(map(judged_text, completions))
     problems = columns.get("problem") or map(_question, prompts or [""] * len(completions))
     questions = [problem or None for problem in problems]
-    checks = columns.get("check")
     reading = STRICT if strict else CONTRACT
-    verdicts = judge_all(
-        texts, solution, questions, checks, reading=reading, run_programs=run_programs
-    )
+    verdicts = judge_all(texts, solution, questions, reading=reading)
     if log_metric is not None:
         timeouts = [verdict for verdict in verdicts if verdict.timed_out]
         log_metric("verifier/timeouts", float(len(timeouts)))

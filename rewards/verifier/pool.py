@@ -31,13 +31,13 @@ _WORKERS = 2  # one judges while the other is replaced
 _FAILED_STARTS = 5  # for one request
 _KILLS = 20  # of workers for one request
 SILENCE = 120  # seconds; a worker that imports sympy on a loaded machine is as long without a word
-OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)  # no judgement ends its process so
+_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)  # no judgement ends its process so
 _MEMORY = 2 << 30  # bytes of a worker's address space
 _ORPHAN_CHECK = 5.0  # seconds
 _SOFT = 0.8  # share of the time after which a worker stops by itself and lives on
 
 
-def output_of(pipe: IO[bytes]) -> Iterator[bytes]:
+def _output_of(pipe: IO[bytes]) -> Iterator[bytes]:
     """Yield what a process writes into its pipe, and `b""` when that is closed. Stop where nothing
     comes for `SILENCE` seconds in which this process could run: a pause, however long, is one."""
     poll = select.poll()  # not select.select: a trainer may have more than 1024 files open
@@ -90,7 +90,7 @@ class Worker:
 
     def _read(self) -> dict | None:
         line = b""
-        for chunk in output_of(self.process.stdout):
+        for chunk in _output_of(self.process.stdout):
             line += chunk
             if not chunk or line.endswith(b"\n"):
                 return json.loads(line) if chunk else None
@@ -133,7 +133,7 @@ class Pool:
                 self._give_back(worker)
             if reply is not None:
                 return reply
-            if worker.process.returncode in OUTSIDE:
+            if worker.process.returncode in _OUTSIDE:
                 kills += 1
             elif is_ready:
                 return None

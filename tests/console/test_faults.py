@@ -68,7 +68,7 @@ def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_p
     )
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", rewards))
-    recipe, usual = load_recipe(path, check=()), ["problem", "solution", "weight", "level", "check"]
+    recipe, usual = load_recipe(path, check=()), ["problem", "solution", "weight", "level"]
     assert missing_columns(recipe, usual) == []
     (fault,) = missing_columns(recipe, [*usual, column])
     assert fault.place == Place(str(path), 5)

@@ -94,7 +94,7 @@ HELD_OUT_AS_EVER = ["6 + 0", "5 + 7", "8 + 9", "7 + 0"]
 CHANGES = {
     "a row more": (["One more?"], "1 problems added, 0 removed"),
     "a row less": (slice(1, None), "0 problems added, 1 removed"),
-    "other answers": ("8", "other answers or checks"),
+    "other answers": ("8", "other answers"),
     "a larger share": (30, "30 problems held out, not 10; 20 held-out problems were trained on"),
     "nothing": (None, ""),
 }

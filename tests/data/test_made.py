@@ -1,27 +1,10 @@
-"""Data sets made on the spot are right, distinct and apart from their test split; a wrong check is
-named."""
-
-import json
-import re
+"""Data sets made on the spot are right, and apart from their test split."""
 
 import pytest
 
-from data.identity import overlaps
-from data.made import arithmetic, countdown, reached, worked, written
-from data.problems import judged_by, load
+from data.made import arithmetic
 from data.sources import DataError
-from rewards.verifier import STRICT, judge
-from tests.support import write_lines
 from tests.tables import cases
-
-ROW = {
-    "problem": "Make 48 from 3, 4 and 9, each used once, with + - * / and brackets.",
-    "solution": "(9+3)*4",
-    "check": '{"countdown": {"numbers": [3, 4, 9], "target": 48}}',
-}
-
-
-FOUR = {"numbers": 4}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +13,6 @@ FOUR = {"numbers": 4}
         (arithmetic, {"rows": 400}, {}),
         (arithmetic, {"digits": 1, "rows": 50}, {"digits": 1}),
         (arithmetic, {"digits": 3, "rows": 400}, {"digits": 3}),
-        (countdown, FOUR | {"rows": 400}, FOUR | {"rows": 4000}),
     ],
 )
 def test_the_splits_are_apart_and_a_problem_never_changes_sides(made, few, many):
@@ -41,73 +23,10 @@ def test_the_splits_are_apart_and_a_problem_never_changes_sides(made, few, many)
     assert made("train", **few) == made("train", **few)
 
 
-@cases(__file__, "problems_are_right_distinct_and_apart")
-def test_problems_are_right_distinct_and_apart(arguments):
-    train, test = (countdown(split, **arguments) for split in ("train", "test"))
-    rows = train + test
-    assert len(rows) <= arguments.get("rows", 8000)
-    assert len({row["problem"] for row in rows}) == len({row["check"] for row in rows}) == len(rows)
-    assert not overlaps(train, {"test": test})
-    for row in rows:
-        needed = json.loads(row["check"])["countdown"]
-        assert len(needed["numbers"]) == arguments.get("numbers", 3)
-        assert max(needed["numbers"]) <= arguments.get("largest", 9)
-        assert needed["target"] == arguments.get("target", needed["target"])
-        expected = list(map(str, [needed["target"], *needed["numbers"]]))
-        assert re.findall(r"\d+", row["problem"]) == expected
-        answer = f"<answer>{row['solution']}</answer>"
-        assert judge(answer, "", check=row["check"], reading=STRICT).right
-
-
-def test_the_worked_search_is_true_and_ends_in_the_solution():
-    lengths = set()
-    for row in countdown("train", tries=3):
-        *wrong, right = row["reasoning"].split(", ")
-        lengths.add(len(wrong))
-        needed = json.loads(row["check"])["countdown"]
-        assert right.startswith(row["solution"] + "=") and right.endswith(f"={needed['target']}")
-        for attempt in [*wrong, right]:
-            steps = attempt.split("=")
-            assert len(steps) == 3
-            assert {eval(step) for step in steps} == {int(steps[-1])}
-            # with the numbers that are given
-            check = json.dumps({"countdown": {**needed, "target": int(steps[-1])}})
-            assert judge(f"<answer>{steps[0]}</answer>", "", check=check).right
-        assert all(int(attempt.split("=")[-1]) != needed["target"] for attempt in wrong)
-    assert lengths == {0, 1, 2, 3}
-
-
-@cases(__file__, "expressions_are_written_with_the_brackets_they_need")
-def test_expressions_are_written_with_the_brackets_they_need(tree, text, steps):
-    assert (written(tree), worked(tree)) == (text, steps)
-
-
-def test_values_are_whole_and_positive_all_along():
-    assert reached((2, 3)).keys() == {5, 6, 1}
-    assert 24 not in reached((3, 3, 8, 8))  # needs 8/3
-    assert reached((1, 1)).keys() == {2, 1}
-
-
 @cases(__file__, "arguments_out_of_range")
-def test_arguments_out_of_range(maker, arguments, message):
+def test_arguments_out_of_range(arguments, message):
     with pytest.raises(DataError, match=message):
-        {"arithmetic": arithmetic, "countdown": countdown}[maker]("train", **arguments)
-
-
-@cases(__file__, "a_wrong_check_of_the_users_own_is_named_with_its_row")
-def test_a_wrong_check_of_the_users_own_is_named_with_its_row(check, message, tmp_path):
-    file = tmp_path / "mine.jsonl"
-    write_lines(file, [ROW, ROW | {"problem": "?", "check": check}])
-    expected = rf"mine\.jsonl row 2 has a `check` that cannot be used: {message}"
-    with pytest.raises(DataError, match=expected):
-        load(str(file), "train", {})
-
-
-def test_a_check_is_part_of_what_a_problem_is_judged_by(tmp_path):
-    write_lines(tmp_path / "mine.jsonl", [ROW, {"problem": "2+3?", "solution": 5}])
-    rows, _ = load(str(tmp_path / "mine.jsonl"), "train", {})
-    expected = [[ROW["problem"], ROW["solution"], ROW["check"]], ["2+3?", "5"]]
-    assert list(map(judged_by, rows)) == expected
+        arithmetic("train", **arguments)
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])

@@ -7,7 +7,7 @@ import pytest
 
 from schema.recipe import load_recipe
 from stages import audit
-from tests.support import DISTINCT, programs, refused, run_stage
+from tests.support import DISTINCT, refused, run_stage
 
 
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
@@ -33,43 +33,29 @@ TALKS = """
 def long_text(completions, **columns):
     return [len(c[0]["content"]) / 10_000 for c in completions]
 """
-ONLY_COMPUTES = """
-import json
-def value(text):
-    try:
-        return eval(text.split("<answer>")[1].split("</answer>")[0])
-    except Exception:
-        return None
-def reaches(completions, check, **columns):
-    wanted = [json.loads(each)["countdown"]["target"] for each in check]
-    return [float(value(c[0]["content"]) == target) for c, target in zip(completions, wanted)]
-"""
 BLIND = """
 def by_row(completions, **columns):
     return [1000 * row for row in range(len(completions))]
 def looks_in_the_list(completions, **columns):
     return [float("<answer>" in c) for c in completions]
 """
-OF_COUNTDOWN = ("the target alone", "the target times one", "a number used again and again")
-OF_COUNTDOWN += ("right, to the power of one",)
 LENGTH_TOO = "correct_answer: {}, own.long_text: {weight: 0.25}"
 
 
 @pytest.mark.parametrize(
-    ("source", "reward", "data", "beaten"),
+    ("source", "reward", "beaten"),
     [
-        (LISTS, "own.mentions_it: {}", "arithmetic", ("all candidates", "one or the other")),
-        ("", "format_tags: {}", "arithmetic", ("wrong, worked out",)),
-        (TALKS, LENGTH_TOO, "arithmetic", ("right, after a thought without end",)),
-        (ONLY_COMPUTES, "own.reaches: {}", "countdown", OF_COUNTDOWN),
-        (BLIND, "own.by_row: {}", "arithmetic", ("wrong, worked out",)),
+        (LISTS, "own.mentions_it: {}", ("all candidates", "one or the other")),
+        ("", "format_tags: {}", ("wrong, worked out",)),
+        (TALKS, LENGTH_TOO, ("right, after a thought without end",)),
+        (BLIND, "own.by_row: {}", ("wrong, worked out",)),
     ],
-    ids=["lists all", "pays mistakes", "pays for length", "only computes", "is blind"],
+    ids=["lists all", "pays mistakes", "pays for length", "is blind"],
 )
-def test_a_reward_that_pays_a_cheat_fails(source, reward, data, beaten, own_file, capsys):
+def test_a_reward_that_pays_a_cheat_fails(source, reward, beaten, own_file, capsys):
     own_file("own.py", source)
     with pytest.raises(SystemExit) as failed:
-        audited(reward, data)
+        audited(reward)
     out = capsys.readouterr().out
     marked = [line for line in out.splitlines() if "an honest answer on " in line]
     as_much = reward in ("format_tags: {}", "own.by_row: {}")  # a mistake earns as much
@@ -132,27 +118,3 @@ def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):
     assert "say this sentence: mark its value, #### 5: gold 'It has 2 of them.'" in printed
     line = "cannot be told from a wrong answer: gold '((9!)!)!' of 'What follows ((9!)!)!?'"
     assert line in printed
-
-
-ONES = "countdown: {numbers: 2, largest: 2}"  # a number times one is often right
-
-
-@pytest.mark.parametrize(
-    ("data", "rows", "cheat"),
-    [
-        *(
-            (data, 5, "a number left out")
-            for data in ("countdown", "arithmetic: {rows: 2000}, countdown", ONES)
-        ),
-        ("", 2, "the results looked up in its caller"),
-    ],
-)
-def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(
-    data, rows, cheat, tmp_path, capsys
-):
-    data = data or str(programs(tmp_path))
-    audited("correct_answer: {run_programs: true}, format_tags: {weight: 0.25}", data, rows)
-    printed = capsys.readouterr().out
-    assert f"{rows} of {rows} gold answers are accepted when repeated" in printed
-    assert f"cheat  {cheat}" in printed
-    assert "audit: no cheat earns more than an honest answer" in printed

@@ -18,7 +18,7 @@ def test_a_shorter_right_answer_earns_more_and_sums_of_rewards_are_exact():
 
 
 def test_it_agrees_with_correct_answer_and_logs_nothing_itself():
-    columns = {"solution": ["5", "5"], "problem": ["What is 2 + 3?"] * 2, "check": [None, None]}
+    columns = {"solution": ["5", "5"], "problem": ["What is 2 + 3?"] * 2}
     logged = []
     columns |= {"log_metric": lambda name, value: logged.append(name)}
     paid = brevity([RIGHT, WRONG], completion_ids=[[0], [0]], longest=2, **columns)
@@ -27,8 +27,7 @@ def test_it_agrees_with_correct_answer_and_logs_nothing_itself():
 
 
 def test_no_column_of_the_data_is_an_argument_of_correct_answer():
-    """Else the data could allow itself to run programs."""
+    """Else the data could choose how it is judged."""
     columns = {"completion_ids": [[]], "solution": ["5"], "longest": 64}
-    allowed = {"strict": [True], "run_programs": [True]}
     assert brevity([r"\boxed{5}"], **columns) == [1.0]
-    assert brevity([r"\boxed{5}"], **columns, **allowed) == [1.0]
+    assert brevity([r"\boxed{5}"], **columns, strict=[True]) == [1.0]

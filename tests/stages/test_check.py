@@ -19,7 +19,6 @@ from tests.support import (
     DISTINCT,
     ROOT,
     TEMPLATES,
-    programs,
     read_recipe,
     refused,
     run_stage,
@@ -103,20 +102,6 @@ def test_a_shipped_recipe_is_clean(
     assert "warning" not in out and "error" not in out
     assert "audit: no cheat earns more than an honest answer" in out
     assert "the first prompt, in training and in evaluation" in out
-
-
-@pytest.mark.parametrize(
-    ("data", "more"),
-    [
-        ("countdown: {numbers: 2, largest: 25, tries: 1}", ""),
-        pytest.param("", ", run_programs: true", marks=pytest.mark.train),
-    ],
-)
-def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, check_recipe):
-    text = yaml_text(__file__, "answers").format(data=data or programs(tmp_path), more=more)
-    (tmp_path / "recipe.yaml").write_text(text)
-    out = check_recipe(tmp_path / "recipe.yaml")
-    assert "audit: no cheat earns more than an honest answer" in out and "\nready\n" in out
 
 
 def test_a_card_without_bfloat16_has_a_remedy():
@@ -209,11 +194,6 @@ def returns_nothing(split):
 
 def returns_words(split):
     return ["What is 1 + 1?"]
-
-def asks_for_programs(split):
-    check = '{"python": {"function": "f", "cases": [[[1], 2]]}}'
-    program = "def f(x): return x + 1"
-    return [{"problem": f"Add 1 to {x}.", "solution": program, "check": check} for x in range(99)]
 
 def sees_no_text(completions, **columns):
     return [float("<answer>" in each) for each in completions]

@@ -13,8 +13,7 @@ from data.problems import load
 from evaluation import engines
 from evaluation.audit import score_responses, with_wrong_answers
 from rewards.completion import content
-from rewards.tools import TOOLS, calculator, python
-from rewards.verifier.checks import NotHeld
+from rewards.tools import calculator
 from rewards.verifier.hosts import judged_text
 from runs.folder import completion_files
 from schema import configs
@@ -59,11 +58,6 @@ def test_the_calculator_reads_no_expression_without_end():
     assert calculator("(" * 150) == calculator("9" * 201) == BAD
 
 
-@cases(__file__, "programs", ("print('<' * 9999)", "<" * 500))
-def test_python_says_what_a_program_prints_or_why_it_does_not(code, said):
-    assert python(code) == said
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
     return load_tokenizer(load_recipe(TINY, check=()))
@@ -91,13 +85,6 @@ def test_a_call_is_answered_and_anything_else_is_text(tokenizer, text, said, tol
     assert message["content"] == said
     assert [each["content"] for each in answer_calls(message, tools)] == told
     assert ("tool_calls" in message) == bool(told)
-
-
-def test_a_tool_that_gets_anothers_argument_says_so(tokenizer):
-    message = message_of(tokenizer, tokenizer(call("2", key="code"))["input_ids"])
-    [said] = answer_calls(message, {"calculator": calculator})
-    fault = "calculator() got an unexpected keyword argument 'code'"
-    assert said["content"] == str({"error": fault})
 
 
 @pytest.mark.parametrize(
@@ -294,7 +281,7 @@ def test_a_template_of_qwens_is_known(name):
     special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
     tokenizer.add_special_tokens({"additional_special_tokens": special})
     tokenizer.eos_token = "<|im_end|>"
-    given = ["tools=[calculator, python: {run_programs: true}]", "grpo.max_completion_length=256"]
+    given = ["tools=[calculator]", "grpo.max_completion_length=256"]
     given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
     recipe, template = load_recipe(TINY, given, check=()), (TEMPLATES / f"{name}.jinja").read_text()
     arguments = recipe.model.chat_template_kwargs or {}
@@ -302,7 +289,7 @@ def test_a_template_of_qwens_is_known(name):
     use_tools(tokenizer, recipe, opening.arguments_set(arguments))
     asked = tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None)))
     begun = "<|im_start|>assistant\n" + ("<think>\n\n</think>\n\n" if without else "")
-    assert '"name": "calculator"' in asked and '"name": "python"' in asked and asked.endswith(begun)
+    assert '"name": "calculator"' in asked and asked.endswith(begun)
     said = [{"role": "tool", "name": "calculator", "content": "6"}]
     between = f"\n<|im_start|>user\n<tool_response>\n6\n</tool_response><|im_end|>\n{begun}"
     assert tokenizer.decode(result_ids(tokenizer, said)) == between
@@ -310,15 +297,6 @@ def test_a_template_of_qwens_is_known(name):
     assert message["content"] == "so\n"
     assert answer_calls(message, {"calculator": calculator}) == said
     assert message_of(tokenizer, tokenizer("so<|endoftext|>")["input_ids"])["content"] == "so"
-
-
-def test_tools_that_this_machine_cannot_hold_are_refused(monkeypatch):
-    def none(code):
-        raise NotHeld("this machine cannot hold a program")
-
-    monkeypatch.setitem(TOOLS, "python", none)
-    with pytest.raises(RecipeError, match="tools: this machine cannot hold a program"):
-        load_tokenizer(load_recipe(TINY, ["tools=[python: {run_programs: true}]"], check=()))
 
 
 def test_the_audit_pays_no_answer_that_a_tool_gave():
