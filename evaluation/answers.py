@@ -211,7 +211,7 @@ class Answers:
         """The answers with the verdicts of today's verifier, written into the file."""
         rows = [self.all_rows[answer["id"]] for answer in answers]
         responses = [answer["response"] for answer in answers]
-        lines = judged(rows, responses, self.recipe.strict, self.recipe.runs_programs)
+        lines = judged(rows, responses, self.recipe.strict)
         self.answers = []
         changed = 0
         for answer, line in zip(answers, lines, strict=True):
