@@ -14,13 +14,10 @@ FILE ?=
 CARD ?=
 # For `make check`: anything prints the whole recipe too.
 SHOW ?=
-# For `make view`, `make chat` and `make explain`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
+# For `make view` and `make chat`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
 RUN ?=
 HTML ?=
 PORT ?=
-# For `make explain`: a step whose completions were written, and the completion's number in it.
-STEP ?=
-ROW ?=
 # For `make compare`: folders of finished runs, or of a recipe's seeds.
 RUNS ?=
 # For `make seeds`: which, and the target that each runs.
@@ -54,7 +51,6 @@ READS_compare := RUNS
 READS_view := RUN HTML PORT
 READS_lab := HTML PORT
 READS_chat := RUN
-READS_explain := RUN STEP ROW
 READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
 $(foreach target,test test-train test-ci,$(eval READS_$(target) := TESTS))
 # These pass anywhere: make, the installer and the libraries read them.
@@ -80,7 +76,7 @@ $(if $(NO_TARGETS),$(error there is no target $(NO_TARGETS); an option has a nam
 
 # A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
 # they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
-GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT STEP ROW RUNS SEEDS CHAIN RATES
+GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT RUNS SEEDS CHAIN RATES
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 export RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
@@ -251,9 +247,6 @@ chat: setup  ## ask a run's policy questions of your own, with the prompt it was
 
 lab: setup  ## GRPO to play with, in a browser, beside REINFORCE, RLOO and PPO; HTML=grpo.html writes one file
 	@$(PY) stages.view --lab $(if $(HTML),--html="$$HTML") $(if $(PORT),--port="$$PORT")
-
-explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
-	@$(PY) stages.explain "RUN=$$RUN" $(if $(STEP),--step="$$STEP") $(if $(ROW),--row="$$ROW")
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)

@@ -161,21 +161,3 @@ def evaluation(folder: Path, hostile: bool = False):
             line["response"] = HOSTILE[2] if hostile else f"{label} says {i}"
             lines.append(line)
         write_lines(folder / f"{label}.jsonl", lines)
-
-
-def explained(run: Path, step: int, row: int):
-    """What `make explain` writes, of four tokens whose third is clipped."""
-    columns = {"new": [-0.1, -0.2, -0.3, -0.4], "old": [-0.1, -0.2, -0.7055, -0.4]}
-    columns |= {"reference": [-0.1, -0.2, -1.0, -0.4], "entropy": [0.1, 0.2, 0.3, 0.4]}
-    columns |= {"ratio": [1.0, 1.0, 1.5, 1.0], "kl": [0.0, 0.0, 0.3, 0.0]}
-    columns |= {"unclipped": [-0.8, -0.8, -1.2, -0.8], "clipped": [-0.8, -0.8, -0.96, -0.8]}
-    columns |= {"loss": [0.8, 0.8, 1.212, 0.8], "stopped": [0.0] * 4, "advantages": [-0.8] * 4}
-    settings = {"loss_type": "grpo", "importance_sampling_level": "token", "epsilon": 0.2}
-    settings |= {"epsilon_high": 0.2, "beta": 0.04, "use_bias_correction_kl": False}
-    content = {"step": step, "row": row, "question": "What is 1 + 1?", "advantage": -0.8}
-    content["policies"] = {"old": "the warm start", "new": "the run's result"}
-    content["policies"]["reference"] = "the warm start"
-    content |= {"settings": settings | {"max_completion_length": 40}, "weight": 0.01, "notes": []}
-    content |= {"tokens": ["a", HOSTILE[1], "c", HOSTILE[3]]} | columns
-    (run / "explain").mkdir(exist_ok=True)
-    write_json(run / "explain" / f"{step}-{row}.json", content)

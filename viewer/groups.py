@@ -1,17 +1,15 @@
 """The groups that a run sampled, from the parquet files of its completions: an index of all groups,
-a single group, and the completions that `make explain` has explained token by token."""
+and a single group."""
 
 import math
 import re
 from contextlib import suppress
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 from zlib import crc32
 
-from data.json_files import parsed
 from data.prompt import question_text, transcript
 from data.sources import DataError, read_parquet
 from runs.folder import SAME_QUESTIONS, completion_files, run_file
@@ -24,11 +22,6 @@ NEEDED = tuple(name for name in RESERVED if name != "steps")
 COPIED = ("rewards", "total", "advantage", "tokens", "truncated", "flags")
 TRUTH = "correct_answer"
 FOLDERS = ("completions", SAME_QUESTIONS)
-
-EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
-# The columns of an explanation beside the tokens' texts.
-NUMBERS = ("advantages", "new", "old", "reference", "entropy")
-NUMBERS += ("ratio", "unclipped", "clipped", "kl", "loss", "stopped")
 
 # Signs in a completion's text that its reward may not show.
 ANSWERS = re.compile(r"<answer>", re.I)
@@ -162,16 +155,6 @@ def _group(step: int, place: int, rows: list[dict], size: int, description: dict
     }
 
 
-def group_of_row(run: Path, step: int, row: int) -> dict[str, Any]:
-    """The group of a completion, with its `prompt`, and `batch`, the tokens of each completion of
-    its step. Raises ValueError where the step has no such completion."""
-    rows, size, description = _read_step(run, step)
-    if not 0 <= row < len(rows):
-        raise ValueError(f"step {step} has no completion {row}: it has 0 to {len(rows) - 1}")
-    group_of_step = _group(step, row // size, rows, size, description)
-    return group_of_step | {"batch": _column(rows, "tokens"), "prompt": rows[row]["prompt"]}
-
-
 def _read_step(run: Path, step: int, folder: str = "completions") -> tuple[list[dict], int, dict]:
     """(rows of a step's file, completions of a group, the run's description)."""
     description = describe(run)
@@ -215,7 +198,6 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
     advantage = finite(row["advantage"])
     return {
         "step": row["step"],
-        "prompt": row["prompt"],
         "question": question_text(row["prompt"]),
         "system": _system_text(row["prompt"]),
         "text": text,
@@ -252,30 +234,3 @@ def _system_text(messages: Any) -> str:
         if isinstance(message, dict) and message.get("role") == "system":
             texts.append(str(message.get("content") or ""))
     return "\n\n".join(texts)
-
-
-def explained(run: Path) -> list[dict[str, int]]:
-    """`step` and `row` of every completion that was explained."""
-    folder = run / "explain"
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    places = []
-    for file in folder.iterdir():
-        match = EXPLAINED.fullmatch(file.name)
-        if match:
-            places.append({"step": int(match[1]), "row": int(match[2])})
-    return sorted(places, key=itemgetter("step", "row"))
-
-
-def tokens(run: Path, step: int, row: int) -> dict[str, Any]:
-    """A completion token by token, as `evaluation.explain.explained` returns it. Raises ValueError
-    where it has not been explained, or the file is not what `make explain` writes."""
-    file = run_file(run, f"explain/{step}-{row}.json")
-    try:
-        explanation = parsed(file.read_text(encoding="utf-8"))
-        count = len(explanation["tokens"])
-        if any(len(explanation[name]) != count for name in NUMBERS):
-            raise ValueError("its columns are of different lengths")
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{file} is not what make explain wrote ({error})") from None
-    return explanation

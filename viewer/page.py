@@ -1,19 +1,14 @@
 """The page: served in parts, or written as one file that needs neither server nor network; and the
 answers to its questions, which are paths. The server is for who has its address, in which a random
-token stands: other accounts of the machine reach its port too. It only reads, except that it
-explains a completion at the reader's request, as `make explain` does."""
+token stands: other accounts of the machine reach its port too. It only reads."""
 
 import base64
 import hashlib
 import json
 import re
-import resource
 import secrets
 import signal
 import socket
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
@@ -33,7 +28,7 @@ from viewer.runs import about, advice, changed, curves, describe, pair, results
 FOLDER = Path(__file__).parent / "page"
 # The lab's choices and default settings, which page/lab.js explains.
 LAB = json.loads((FOLDER / "lab.json").read_text(encoding="utf-8"))
-OURS = ("text.js", "data.js", "curves.js", "overview.js", "arithmetic.js", "groups.js", "tokens.js")
+OURS = ("text.js", "data.js", "curves.js", "overview.js", "arithmetic.js", "groups.js")
 OURS += ("changed.js", "bandit.js", "lessons.js", "widgets.js")
 # The lab's, in the order in which it shows them.
 WIDGETS = ("group", "signal", "ratio", "drift", "credit", "hacking", "bandit", "memory")
@@ -128,10 +123,6 @@ def _group_answers(ask: Callable, completions: int) -> Iterator[tuple[str, Any]]
     yield question, index | {"groups": entries}
     for entry in entries:
         yield ask(f"group/{entry['step']}/{entry['group']}")
-    question, places = ask("explained")
-    yield question, places
-    for place in places:
-        yield ask(f"tokens/{place['step']}/{place['row']}")
 
 
 def _evaluation_answers(ask: Callable, evaluations: dict) -> Iterator[tuple[str, Any]]:
@@ -164,8 +155,6 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     r"search/(.+)": groups.search,
     r"groups": groups.index,
     r"group/(\d+)/(-?\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
-    r"explained": groups.explained,
-    r"tokens/(\d+)/(\d+)": lambda run, step, row: groups.tokens(run, int(step), int(row)),
     r"changed/([^/]+)/([^/]+)/([^/]+)": changed,
     r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, name, a, b, i: pair(run, name, a, b, int(i)),
 }
@@ -218,11 +207,9 @@ def _judge(text: str) -> dict:
 def app(runs: list[Path], token: str) -> Starlette:
     """The application that shows these runs, at `/<token>/` alone: neither another account of this
     machine nor a page of another site knows that address."""
-    explain = _explain_endpoint(runs)
     routes = [Route("/", _page)]
     for name in ASSETS:
         routes.append(Route(f"/{name}", partial(_asset, name=name)))
-    routes += [Route("/api/{run:int}/explain/{step:int}/{row:int}", explain, methods=["POST"])]
     routes += [Route("/api/{question:path}", _answer_endpoint(runs))]
     refused = _error("open the complete address that `make view` has printed", 403)
     return Starlette(routes=[Mount(f"/{token}", routes=routes), Mount("", refused)])
@@ -252,42 +239,6 @@ def _page(request: Request) -> Response:
 
 def _asset(request: Request, name: str) -> Response:
     return Response(asset(name), media_type=ASSETS[name], headers=HEADERS)
-
-
-def _explain_endpoint(runs: list[Path]) -> Callable:
-    """Explains one completion token by token, and responds when that has ended."""
-    working = threading.Lock()  # memory holds the weights of one at a time
-
-    def respond(request: Request) -> Response:
-        place = request.path_params
-        if place["run"] >= len(runs):
-            return _error(f"there is no run {place['run']}", 409)
-        if not working.acquire(blocking=False):
-            return _error("another completion is being worked out", 409)
-        try:
-            failure = _explain(runs[place["run"]], place["step"], place["row"])
-        finally:
-            working.release()
-        if failure:
-            return _error(failure, 409)
-        return JSONResponse({}, headers=HEADERS)
-
-    return respond
-
-
-def _explain(run: Path, step: int, row: int) -> str | None:
-    """Run `make explain` in another process; the end of its output if it fails."""
-    command = [sys.executable, "-m", "stages.explain", str(run.absolute())]
-    command += [f"--step={step}", f"--row={row}"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, **pipes) as process:
-        if sys.platform == "linux":  # the limit is of what reads a run; this loads its weights
-            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-            resource.prlimit(process.pid, resource.RLIMIT_DATA, (hard, hard))
-        output, _ = process.communicate()
-    if not process.returncode:
-        return None
-    return output.decode("utf-8", "replace").strip()[-1000:] or "it ended without a word"
 
 
 def _answer_endpoint(runs: list[Path]) -> Callable:

@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from console.terminal import make_line
 from evaluation import report
 from evaluation.statistics import wilson
 from runs.folder import (
@@ -67,7 +66,6 @@ def describe(run: Path) -> dict[str, Any]:
         "name": name_of(run),
         "stage": stage,
         "folder": str(run),
-        "explain": make_line("explain", STEP="%step", ROW="%row", RUN=[run]),
         "settings": settings,
         "rewards": weights,
         "weight_of_steps": weight_of_steps,

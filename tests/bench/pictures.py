@@ -1,9 +1,9 @@
 """Takes the pictures of the page that the docs show, docs/img/*.png. Look at them before you commit
 them.
 
-`python -m tests.bench.pictures outputs/x STEP ROW`: a run whose completion ROW of STEP `make
-explain` has worked out. `python -m tests.bench.pictures --lab FOLDER`: every widget of the lab, in
-both schemes, as wide as a desk's and a phone's screen.
+`python -m tests.bench.pictures outputs/x STEP GROUP`: a run, and the group to show.
+`python -m tests.bench.pictures --lab FOLDER`: every widget of the lab, in both schemes, as wide as
+a desk's and a phone's screen.
 """
 
 import argparse
@@ -34,15 +34,13 @@ def lab(folder: Path):
         browser.close()
 
 
-def main(run: str, step: int, row: int):
+def main(run: str, step: int, group: int):
     # An extra, which `--help` does without: make setup EXTRAS=browser
     from playwright.sync_api import sync_playwright
 
-    group = row // 8
     views = {
         "overview": ("overview", ".chart canvas", 1400),
         "groups": (f"groups/0/{step}/{group}", "[data-advantage]", 760),
-        "tokens": (f"tokens/0/{step}/{row}", ".token", 560),
         "changed": ("changed/0", ".pair", 460),
         "lab": ("lab/0", ".seeds [data-trapped]", 1100),
     }
@@ -63,7 +61,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.bench.pictures", description=__doc__)
     parser.add_argument("run", nargs="?")
     parser.add_argument("step", type=int, nargs="?")
-    parser.add_argument("row", type=int, nargs="?")
+    parser.add_argument("group", type=int, nargs="?")
     parser.add_argument("--lab", type=Path)
     options = vars(parser.parse_args())
     folder = options.pop("lab")

@@ -32,7 +32,6 @@ from tests.waits import capture
 from training.model import load_tokenizer
 from training.problem_sets import load_train
 from training.watch import PARTS
-from viewer.groups import tokens
 
 
 def tiny(folder: Path, *overrides: str) -> list[str]:
@@ -118,24 +117,6 @@ def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_pat
     assert all(f"{command} " in commands for command in ("/gold 42", "/help", "empty line"))
     assert "\n> \\xff\\x00\n" in said
     assert f"make merge RECIPE={chain}/grpo/recipe.yaml ARGS=output_dir={chain}, then" in said
-
-
-def test_a_completion_is_explained_token_by_token(chain, tmp_path):
-    run = copied(chain, tmp_path, "sft", "grpo")
-    said = run_stage("explain", run, "--step", 8, "--row", 9).stdout
-    policies = "after step 6 or one after it, compared with the policy after step 8"
-    assert f"sampled by the policy {policies}" in said
-    found = tokens(run / "grpo", 8, 9)
-    row = pd.read_parquet(run / "grpo/completions/completions_00008.parquet").iloc[9]
-    assert len(found["tokens"]) == row["tokens"] and "note:" not in said
-    assert found["advantage"] == pytest.approx(row["advantage"], abs=1e-5)
-    assert "".join(found["tokens"]).startswith(row["completion"][0]["content"])
-    assert all(0 < ratio < 2 for ratio in found["ratio"])
-    assert any(abs(ratio - 1) > 1e-4 for ratio in found["ratio"])
-    message = "STEP=four: expected a whole number, as `make view` shows it\n"
-    assert message in refused("explain", run, "--step", "four", "--row", 9)
-    message = "step 8 has no completion 99: it has 0 to"
-    assert message in refused("explain", run, "--step", 8, "--row", 99)
 
 
 def test_a_finished_run_is_left_alone(chain):

@@ -109,8 +109,6 @@ def test_a_name_in_a_printed_command_arrives_complete_and_nothing_in_it_runs(nam
     assert stages_run("check", **options, ARGS=[f"a={name}"]) == [check]
     view = ["stages.view", name, f"--html={name}", f"--port={name}"]
     assert stages_run("view", RUN=[name], HTML=name, PORT=name) == [view]
-    explain = ["stages.explain", name, f"--step={name}", f"--row={name}"]
-    assert stages_run("explain", RUN=[name], STEP=name, ROW=name) == [explain]
 
 
 NAME = HOSTILE[5]

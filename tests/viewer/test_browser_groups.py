@@ -2,7 +2,6 @@
 hostile texts."""
 
 import re
-import urllib.parse
 
 import numpy as np
 import pandas as pd
@@ -170,7 +169,6 @@ def test_a_question_that_comes_again_is_followed_over_the_steps(tab, show, tmp_p
     assert texts(tab, ".over .often") == answers
     tab.locator(".over li", has_text="6 of 8 right").get_by_role("link").click()
     tab.locator(".over b", has_text="step 4").wait_for()
-    assert tab.get_by_role("link", name="its tokens").count() == 0
     tab.get_by_label("Show").select_option("again")
     assert tab.locator(".entry").count() == 4
     tab.goto(f"{address}groups/0/3/1")
@@ -238,33 +236,3 @@ def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
     assert texts(tab, ".pair .said")[0] == made_runs.HOSTILE[2]
     assert tab.evaluate("window.broken") is None
     assert tab.locator("iframe, img, main script").count() == 0
-
-
-def test_a_token_is_worked_out_in_numbers(tab, show, tmp_path):
-    run = made_runs.run(tmp_path)
-    show("groups/0/2/1", GROUP, run)
-    tab.get_by_role("link", name="its tokens").nth(1).click()
-    tab.get_by_text(f"make explain STEP=2 ROW=9 RUN={run}").wait_for()
-    requests = []
-
-    def work_out(route):
-        url = urllib.parse.unquote(route.request.url)
-        requests.append((route.request.method, url.split("/api/")[1]))
-        made_runs.explained(run, 2, 9)
-        route.fulfill(json={})
-
-    tab.route("**/api/*explain%2F2*", work_out)
-    tab.get_by_role("button", name="Work out its tokens").click()
-    tab.wait_for_selector(".token")
-    assert requests == [("POST", "0/explain/2/9")]
-    (run / "explain/2-9.json").unlink()
-    tab.reload()
-    tab.get_by_text("make explain STEP=2").wait_for()
-    made_runs.explained(run, 2, 9)
-    tab.wait_for_selector(".token", timeout=15_000)  # the page looks again by itself
-    assert "It is not what training clipped" in main_text(tab)
-    tab.locator(".token").nth(2).click()
-    text = tab.locator(".sum").inner_text()
-    assert "1.5 × −0.8 = −1.2" in text and "clip(1.5, 0.8, 1.2) × −0.8 = −0.96" in text
-    assert "−(−1.2) + 0.04 × 0.3 = 1.212" in text
-    assert texts(tab, ".token")[1] == made_runs.HOSTILE[1].replace(" ", "·")

@@ -1,4 +1,4 @@
-"""The lab in a real browser: its numbers are numpy's (bandit.py) and `make explain`'s, and every
+"""The lab in a real browser: its numbers are numpy's (bandit.py), torch's and trl's, and every
 control moves what it says."""
 
 import json
@@ -7,13 +7,14 @@ import re
 import numpy as np
 import pytest
 import torch
+from trl import GRPOTrainer
 
-from evaluation import explain
 from stages import view
 from tests.support import ROOT
 from tests.tables import cases, yaml_text
 from tests.viewer import bandit
 from tests.viewer.browser import FITS, PHONE, WIDE, numbers, texts
+from tests.viewer.test_lab import stub_of_trainer
 from tests.waits import until
 from training import step_rewards
 from viewer import page
@@ -149,27 +150,37 @@ def test_the_pages_histogram_is_numpys(tab, playground):
     assert counts == np.histogram(np.clip(values, -4.1, 4.1), edges)[0].tolist()
 
 
-def test_the_pages_loss_is_that_of_make_explain(tab, playground):
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
+def test_the_pages_loss_of_a_batch_is_trls(tab, playground, loss_type):
+    """Of completions of several lengths: the sum of the losses of all tokens, each by its
+    weight."""
     tab.goto(playground)
-    random, stopped = np.random.default_rng(2), 0
-    kinds = [(loss_type, sign) for loss_type in ("dapo", "grpo", "dr_grpo") for sign in (1, -1)]
-    for loss_type, sign in kinds:
-        now, old, reference = random.uniform(0.05, 0.95, (3, 9))
-        settings = {"loss_type": loss_type, "importance_sampling_level": "token", "beta": 0.1}
-        settings |= {"epsilon": random.uniform(0.1, 0.5), "use_bias_correction_kl": False}
-        settings |= {"max_completion_length": 40}
-        question = {"now": now.tolist(), "old": old.tolist(), "reference": reference.tolist()}
-        question |= {"settings": settings, "advantage": sign * 0.7}
-        question |= {"batch": {"completions": 4, "tokens": 50}}
-        answer = tab.evaluate("question => explainedTokens(question)", question)
-        logs = [torch.tensor(chances).log() for chances in (now, old, reference)]
-        settings |= {"epsilon_high": settings["epsilon"], "optimizer_steps": 1}
-        gains = torch.full((9,), sign * 0.7, dtype=torch.float64)
-        for name, values in explain.terms(*logs, gains, settings)._asdict().items():
-            assert answer[name] == pytest.approx(values.tolist(), abs=1e-12), name
-        assert answer["weight"] == pytest.approx(explain.weight(9, [9, 11, 20, 10], settings))
+    lengths = [9, 11, 20, 10]
+    chances = np.random.default_rng(2).uniform(0.05, 0.95, (3, 4, 20))
+    advantages = [0.7, -0.7, 1.3, -0.4]
+    settings = {"loss_type": loss_type, "epsilon": 0.3, "beta": 0.1, "max_completion_length": 40}
+    question = {"settings": settings, "batch": {"completions": 4, "tokens": sum(lengths)}}
+    total = 0.0
+    stopped = 0
+    for i, length in enumerate(lengths):
+        now, old, reference = chances[:, i, :length].tolist()
+        question |= {"now": now, "old": old, "reference": reference, "advantage": advantages[i]}
+        answer = tab.evaluate("question => lossByToken(question)", question)
+        total += sum(answer["loss"]) * answer["weight"]
         stopped += sum(answer["stopped"])
-    assert 0 < stopped < 54
+    assert 0 < stopped < sum(lengths)  # the comparison had both kinds
+
+    now, old, reference = torch.tensor(chances).log()
+    trainer = stub_of_trainer(loss_type, 0.3, 0.1, longest=40)
+    trainer._get_per_token_logps_and_entropies = lambda *_, **named: (now, torch.ones(4, 20), None)
+    mask = torch.arange(20) < torch.tensor(lengths)[:, None]
+    ids = torch.zeros(4, 20, dtype=torch.long)
+    inputs = {"prompt_ids": ids[:, :1], "prompt_mask": ids[:, :1], "completion_ids": ids}
+    inputs |= {"completion_mask": mask.long(), "num_items_in_batch": mask.sum()}
+    inputs |= {"old_per_token_logps": old, "ref_per_token_logps": reference}
+    inputs["advantages"] = torch.tensor(advantages, dtype=torch.float64)
+    loss = GRPOTrainer._compute_loss(trainer, None, inputs)
+    assert total == pytest.approx(loss.item(), rel=1e-6)
 
 
 def test_the_pages_groups_drawn_and_those_that_teach_are_numpys(tab, playground):
@@ -191,14 +202,14 @@ def test_the_pages_token_climbs_by_torchs_gradient(tab, playground, advantage, b
     question |= {"beta": beta, "rate": 0.1, "steps": 25}
     logit = torch.logit(torch.tensor(0.3, dtype=torch.float64)).requires_grad_()
     old, reference = torch.tensor([0.3, 0.2], dtype=torch.float64).log()
-    settings = {"loss_type": "grpo", "importance_sampling_level": "token", "beta": beta}
-    settings |= {"epsilon": 0.2, "epsilon_high": 0.2, "use_bias_correction_kl": False}
     chances = [0.3]
     for _ in range(25):
-        now = torch.nn.functional.logsigmoid(logit)[None]
-        gains = torch.tensor([advantage], dtype=torch.float64)
-        loss = explain.terms(now, old[None], reference[None], gains, settings).loss
-        [slope] = torch.autograd.grad(loss.sum(), logit)
+        now = torch.nn.functional.logsigmoid(logit)
+        ratio = (now - old).exp()
+        objective = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+        difference = reference - now
+        loss = beta * (difference.exp() - difference - 1) - objective
+        [slope] = torch.autograd.grad(loss, logit)
         logit = (logit - 0.1 * slope).detach().requires_grad_()
         chances.append(torch.sigmoid(logit).item())
     assert tab.evaluate("all => climbed(all)", question) == pytest.approx(chances, abs=1e-12)

@@ -11,7 +11,7 @@ from runs.folder import completion_files
 from tests import made_runs
 from tests.tables import cases
 from training.step_rewards import normalise
-from viewer.groups import CUT, flags, group, group_of_row, index, search
+from viewer.groups import CUT, flags, group, index, search
 
 
 def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
@@ -59,9 +59,9 @@ def test_a_conversation_is_shown_with_its_turns(tmp_path):
     prompt = [{"role": role, "content": text} for role, text in texts.items()]
     prompt.append({"role": "user", "content": "2 + x?"})
     path = run(tmp_path, lambda frame: frame.assign(prompt=[prompt] * len(frame)))
-    told = group_of_row(path, 1, 0)
+    told = group(path, 1, 0)
     assert told["question"] == "user: x = 5.\n\nassistant: OK.\n\nuser: 2 + x?"
-    assert told["system"] == "Think." and told["prompt"] == prompt  # what make explain asks
+    assert told["system"] == "Think."
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])

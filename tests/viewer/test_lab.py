@@ -37,6 +37,21 @@ def drawn(seed: int, group: int = 8, spread: float = 1.0):
     return logits, actions, rewards, *policies
 
 
+def stub_of_trainer(loss_type: str, clip: float, beta: float, longest: int = 1) -> SimpleNamespace:
+    """What trl's `_compute_loss` reads of its trainer. `longest`: `max_completion_length`."""
+    trainer = SimpleNamespace(loss_type=loss_type, beta=beta, max_completion_length=longest)
+    trainer.args = SimpleNamespace(delta=None, steps_per_generation=1, use_bias_correction_kl=False)
+    trainer.model = SimpleNamespace(training=True)
+    trainer.accelerator = Accelerator(cpu=True)
+    trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = trainer.use_vllm = False
+    trainer.top_entropy_quantile, trainer.off_policy_mask_threshold = 1.0, None
+    trainer.importance_sampling_level = "token"
+    trainer.epsilon_low = trainer.epsilon_high = clip
+    trainer.current_gradient_accumulation_steps = 1
+    trainer._metrics = {"train": defaultdict(list)}
+    return trainer
+
+
 def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, **options):
     """(loss, gradient by the logits, metrics) by trl's own `_compute_loss`, for a model that
     answers with one token. `options`: `loss_type` and `corrected`, whether the KL is."""
@@ -49,17 +64,8 @@ def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, **op
         entropy = -(logps.exp() * logps).sum().expand(input_ids.shape)
         return SimpleNamespace(log_probs=logps[input_ids], entropy=entropy)
 
-    args = SimpleNamespace(delta=None, steps_per_generation=1)
-    args.use_bias_correction_kl = options["corrected"]
-    trainer = SimpleNamespace(args=args, model=SimpleNamespace(training=True))
-    trainer.accelerator = Accelerator(cpu=True)
-    trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = trainer.use_vllm = False
-    trainer.top_entropy_quantile, trainer.off_policy_mask_threshold = 1.0, None
-    trainer.importance_sampling_level, trainer.beta = "token", beta
-    trainer.loss_type = options["loss_type"]
-    trainer.epsilon_low = trainer.epsilon_high = clip
-    trainer.current_gradient_accumulation_steps = trainer.max_completion_length = 1
-    trainer._metrics = {"train": defaultdict(list)}
+    trainer = stub_of_trainer(options["loss_type"], clip, beta)
+    trainer.args.use_bias_correction_kl = options["corrected"]
     method = GRPOTrainer._get_per_token_logps_and_entropies
     trainer._get_per_token_logps_and_entropies = MethodType(method, trainer)
     ids = torch.tensor(actions)[:, None]

@@ -72,7 +72,7 @@ def test_an_answer_that_a_reader_types_is_judged_as_in_training(port, text, righ
     assert told(port, f"judge/{text}") == (200, {"right": right, "reason": reason})
 
 
-@pytest.mark.parametrize("path", ["", "/", "/api/runs", "/tokens/api/runs", "//token/api/runs"])
+@pytest.mark.parametrize("path", ["", "/", "/api/runs", "/other/api/runs", "//token/api/runs"])
 def test_who_does_not_know_the_token_reads_and_starts_nothing(port, path):
     for method in ("GET", "POST"):
         status, _, body = ask(port.partition("/")[0], path, method)
@@ -88,10 +88,6 @@ def test_no_path_leads_outside_the_run(port, path):
 
 def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
     assert ask(port, "/api/runs", "POST")[0] == 405
-    assert ask(port, "/api/7/explain/1/0", "POST")[0] == 409
-    status, _, body = ask(port, "/api/1/explain/2/5000", "POST")
-    assert status == 409
-    assert json.loads(body)["error"] == "step 2 has no completion 5000: it has 0 to 23"
     for path in ("/", "/app.js", "/api/runs", "/api/0/nothing"):
         headers = ask(port, path)[1]
         policy = headers["content-security-policy"]

@@ -1,6 +1,5 @@
 import json
 import os
-import shlex
 
 import pytest
 
@@ -115,14 +114,6 @@ def test_more_numbers_than_a_page_can_show_are_refused(tmp_path, monkeypatch):
     write_lines(path / "metrics.jsonl", [{"step": i, f"name {i}": 1} for i in range(20)])
     with pytest.raises(ValueError, match="more numbers than a page can show"):
         curves(path)
-
-
-def test_a_folder_is_never_run_by_a_shell(tmp_path):
-    path = made_runs.run(tmp_path / "a $(touch x) b")
-    assert shlex.split(describe(path)["explain"])[-1] == f"RUN={shlex.quote(str(path))}"
-    assert describe(made_runs.run(tmp_path / "plain"))["explain"].startswith(
-        "make explain STEP=%step ROW=%row RUN="
-    )
 
 
 def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):

@@ -5,7 +5,6 @@ const EVERY = 5000; // ms between two looks at a run that is not finished
 const VIEWS = {
   overview: ["Overview", async () => overview(app.runs, app.curves, { advice: await ofEach("advice", []), results: await ofEach("results", []), about: await ofEach("about", null) })],
   groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: group === undefined ? null : Number(group) }, (...at) => remember("groups", at))],
-  tokens: ["Tokens", async ([step, row]) => tokensView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), row: Number(row) }, (...at) => remember("tokens", at))],
   changed: ["What changed", async (at) => changedView(app.run, app.runs[app.run], at.map(decodeURIComponent))],
   lab: ["Lab", labView],
 };
@@ -109,7 +108,7 @@ async function start() {
   try {
     await load();
     if (!app.runs.length) for (const name of Object.keys(VIEWS)) if (name !== "lab") delete VIEWS[name];
-    if (app.runs.every((run) => run.stage !== "grpo")) for (const name of ["groups", "tokens"]) delete VIEWS[name];
+    if (app.runs.every((run) => run.stage !== "grpo")) delete VIEWS.groups;
     tabs();
   } catch (error) {
     document.getElementById("main").replaceChildren(h("p", { class: "error" }, error.message));

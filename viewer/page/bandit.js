@@ -200,13 +200,13 @@ function train(algorithm, settings) {
   return { algorithm, settings, diverged, action_rewards, reference: reference.map(Math.exp), probabilities: now.map(Math.exp), ...curves, steps, ...matched };
 }
 
-/** What make explain would say of a completion with these probabilities of its tokens (`now`, `old`, `reference`). */
-function explainedTokens({ now, old, reference, advantage, settings, batch }) {
+/** The loss of a completion and its terms, token by token, from the probabilities of its tokens (`now`, `old`, `reference`). */
+function lossByToken({ now, old, reference, advantage, settings, batch }) {
   const logs = [now, old, reference].map((each) => each.map(Math.log));
   const bounds = [1 - settings.epsilon, 1 + settings.epsilon];
   const each = now.map((_, i) => terms(logs[0][i], logs[1][i], logs[2][i], advantage, bounds, settings.beta));
   const column = (name) => each.map((one) => one[name]);
-  const told = { new: logs[0], old: logs[1], reference: logs[2], advantages: now.map(() => advantage), settings: { ...settings, epsilon_high: settings.epsilon } };
+  const told = { new: logs[0], old: logs[1], reference: logs[2], advantages: now.map(() => advantage), settings };
   for (const name of ["ratio", "unclipped", "clipped", "stopped", "kl", "loss"]) told[name] = column(name);
   told.weight = batch ? weightOfToken(now.length, batch, { ...settings, gradient_accumulation_steps: 1 }) : null;
   return told;

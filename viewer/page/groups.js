@@ -89,7 +89,7 @@ async function groupsView(number_, run, chosen, went) {
       const mine = ++asked;
       const found = await ask(`${number_}/group/${step}/${group}`);
       if (mine !== asked) return;
-      detail.replaceChildren(groupDetail(number_, run, found));
+      detail.replaceChildren(groupDetail(run, found));
       detail.querySelector("h2").after(...overSteps(step, group));
       announce(`S${placeOf(found).slice(1)}, ${found.rows.length} completions.`);
     } catch (error) {
@@ -226,7 +226,7 @@ async function holding(number_, groups, words) {
 }
 
 /** One group, with rewards that can be moved and a G that can be thinned. */
-function groupDetail(number_, run, group) {
+function groupDetail(run, group) {
   const settings = run.settings;
   const logged = group.rows.map((row) => row.total);
   const totals = [...logged];
@@ -284,7 +284,7 @@ function groupDetail(number_, run, group) {
         steps ? steps.element : null,
         text,
         row.length > row.text.length ? h("p", { class: "quiet" }, `the first ${number(row.text.length)} of ${number(row.length)} characters`) : null,
-        h("p", { class: "quiet" }, facts.join(", "), group.group < 0 ? null : "; ", group.group < 0 ? null : h("a", { href: `#tokens/${number_}/${group.step}/${row.row}` }, "its tokens")),
+        h("p", { class: "quiet" }, facts.join(", ")),
       ),
     };
   }

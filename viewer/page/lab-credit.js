@@ -90,7 +90,7 @@ function lossWidget() {
   const { slide, pick } = playing(asked, redraw);
   function redraw() {
     const batch = { completions: 8, tokens: tokens.length + 7 * asked.others };
-    const told = explainedTokens({ ...chances, advantage: asked.advantage, settings: lossOf(asked), batch });
+    const told = lossByToken({ ...chances, advantage: asked.advantage, settings: lossOf(asked), batch });
     const most = Math.max(...told.loss.map(Math.abs), 1e-9);
     buttons.forEach((button, i) => {
       button.setAttribute("aria-pressed", String(i === chosen));
@@ -104,7 +104,7 @@ function lossWidget() {
     weights.replaceChildren(...[["of this answer", told.weight, "c1"], ["of another answer", another, "c3"]].map(([whose, weight, colour]) => h("div", { class: "line" }, h("span", {}, `Token ${whose}`), meter(weight / full, colour), h("span", { class: "number" }, fixed(weight, 5)))));
     total.textContent = `Each of its ${tokens.length} tokens weighs ${fixed(told.weight, 5)}, each of another answer's ${asked.others} tokens ${fixed(another, 5)}. The answer adds ${number(sum(told.loss), 4)} × ${fixed(told.weight, 5)} = ${number(whole, 5)} to the loss of its batch.`;
     total.dataset.loss = whole;
-    detail.replaceChildren(workedOut({ ...told, tokens }, {}, chosen));
+    detail.replaceChildren(lossInNumbers(told, tokens, chosen));
     figure.show({ x: tokens.map((_, i) => i), labels: tokens, series: [{ values: added, colour: 0, bars: true }], domain: [-0.6, tokens.length - 0.4], range: [Math.min(0, 1.1 * Math.min(...added)), Math.max(0.02, 1.1 * Math.max(...added))], said: total.textContent });
   }
   redraw();

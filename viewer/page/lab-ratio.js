@@ -1,8 +1,48 @@
 "use strict";
 // The lab: how far a token may go, and how far a policy has gone: ratio and clip, k3 and the KL.
 
-/** Settings of a loss as tokens.js takes them. */
-const lossOf = ({ loss_type = "grpo", epsilon, beta }) => ({ loss_type, importance_sampling_level: "token", epsilon, beta, use_bias_correction_kl: false, max_completion_length: 40 });
+/** The settings of a loss. */
+const lossOf = ({ loss_type = "grpo", epsilon, beta }) => ({ loss_type, epsilon, beta, max_completion_length: 40 });
+
+/** The loss of one token as equations with their numbers. `completion`: as `lossByToken` returns
+ * it; `tokens`: the texts of its tokens. */
+function lossInNumbers(completion, tokens, place) {
+  const { beta, epsilon, loss_type: lossType } = completion.settings;
+  const at = (name) => number(completion[name][place], 4);
+  const chance = (name) => `${number(Math.exp(completion[name][place]), 4)} (log ${at(name)})`;
+  const smaller = number(Math.min(completion.unclipped[place], completion.clipped[place]), 4);
+  const bounds = `${number(1 - epsilon, 4)}, ${number(1 + epsilon, 4)}`;
+  const difference = `${at("reference")} − ${at("new")}`;
+  const gradient = beta ? "only the KL's" : "no";
+  const stopped = `, where the clip would leave ${gradient} gradient`;
+  const equations = [
+    ["probability when sampled", chance("old")],
+    ["probability now", chance("new")],
+    ["ratio", `exp(${at("new")} − ${at("old")}) = ${at("ratio")}`],
+    ["unclipped", `${at("ratio")} × ${at("advantages")} = ${at("unclipped")}`],
+    ["clipped", `clip(${at("ratio")}, ${bounds}) × ${at("advantages")} = ${at("clipped")}`],
+    ["the smaller of both", `${smaller}${completion.stopped[place] ? stopped : ""}`],
+    ["KL to the reference", `exp(${difference}) − (${difference}) − 1 = ${at("kl")}`],
+    ["loss", `−(${smaller}) + ${number(beta, 4)} × ${at("kl")} = ${at("loss")}`],
+  ];
+  const { weight } = completion;
+  if (weight) {
+    const weighted = number(completion.loss[place] * weight, 6);
+    const product = `${at("loss")} × ${number(weight, 6)} (${lossType}) = ${weighted}`;
+    equations.push(["in the loss of the batch", product]);
+  }
+  const which = tokens.length > 1 ? `${place + 1} ` : "";
+  return h(
+    "div",
+    { class: "tile" },
+    h("h3", {}, `Token ${which}“${tokens[place]}”`),
+    h(
+      "dl",
+      { class: "sum", "data-loss": completion.loss[place] },
+      equations.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+    ),
+  );
+}
 
 /** Evenly spaced numbers from `low` to `high`. */
 const evenly = (low, high, count) => Array.from({ length: count + 1 }, (_, i) => low + ((high - low) * i) / count);
@@ -37,8 +77,8 @@ function ratioWidget() {
     draw();
   }
   function draw() {
-    const told = explainedTokens({ now: [asked.now], old: [asked.old], reference: [asked.reference], advantage: asked.advantage, settings: lossOf(asked) });
-    detail.replaceChildren(workedOut({ ...told, tokens: ["7"] }, {}, 0));
+    const told = lossByToken({ now: [asked.now], old: [asked.old], reference: [asked.reference], advantage: asked.advantage, settings: lossOf(asked) });
+    detail.replaceChildren(lossInNumbers(told, ["7"], 0));
     const size = Math.max(Math.abs(asked.advantage), 0.05);
     const least = (sign) => (ratio) => Math.min(...["unclipped", "clipped"].map((name) => terms(Math.log(ratio), 0, 0, sign * size, [1 - asked.epsilon, 1 + asked.epsilon], 0)[name]));
     const at = told.ratio[0];
