@@ -7,7 +7,7 @@ ACCELERATE ?=
 PROCESSES ?=
 # For `make evaluate`: any models (folders or Hub ids) or adapter folders, instead of the recipe's own stages.
 MODEL ?=
-# For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder. For `make trust`: Python files, recipes.
+# For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder.
 FILE ?=
 # For `make check` and `make memory`: a GPU that is not in this machine, by its GiB or a name such as H100.
 # A speed for `make check`, in place of the estimate: ARGS=--tokens-per-second=9000.
@@ -45,7 +45,6 @@ READS_memory := $(OF_RECIPE) CARD
 READS_evaluate := $(OF_RECIPE) MODEL
 READS_seeds := $(OF_RECIPE) SEEDS CHAIN
 READS_tune := $(OF_RECIPE) RATES
-READS_trust := FILE
 READS_report := FILE
 READS_compare := RUNS
 READS_view := RUN HTML PORT
@@ -54,7 +53,7 @@ READS_chat := RUN
 READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
 $(foreach target,test test-train test-ci,$(eval READS_$(target) := TESTS))
 # These pass anywhere: make, the installer and the libraries read them.
-PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -% LOCK_ARGS TRUST_FILES MATH_DATA_DIR AUDIT NO_COLOR \
+PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -% LOCK_ARGS MATH_DATA_DIR AUDIT NO_COLOR \
   $(foreach prefix,CUDA HF UV PIP SSL REQUESTS OMP MKL TORCH PYTORCH NCCL GLOO TOKENIZERS TRANSFORMERS ACCELERATE VLLM \
   WANDB GPU PYTEST,$(prefix)_%)
 TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)
@@ -161,9 +160,6 @@ check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)
 	@$(PY) stages.memory $(ASKED) $(if $(CARD),--card="$$CARD")
-
-trust: setup  ## let recipes run functions of a Python file of yours, or a recipe of yours log to wandb: FILE=my_rewards.py
-	@$(PY) stages.trust "FILE=$$FILE"
 
 audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)

@@ -1,6 +1,7 @@
-"""Which functions a recipe may name. Recipes are often written by others, and a dotted path in one
-runs what it names. So it reaches only the Python files that the user has trusted, and in them only
-functions that are meant to be named.
+"""Which functions a recipe may name beside those of rewards and trl.rewards. Recipes are often
+written by others, and a dotted path in one runs what it names. So it reaches only Python files
+inside this working tree, where the user has put them, and in them only functions that are meant to
+be named. A recipe that lies outside of the tree reaches none of them (schema/recipe.py).
 """
 
 import ast
@@ -8,7 +9,6 @@ import contextlib
 import inspect
 import os
 import reprlib
-import shlex
 import sys
 import sysconfig
 import traceback
@@ -17,15 +17,18 @@ from importlib.util import module_from_spec, resolve_name, spec_from_file_locati
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).resolve().parent.parent
-TRUSTED = ROOT / ".trusted"  # what `make trust` writes: one file per line
+ROOT = Path(__file__).resolve().parent.parent  # of the working tree
+
+
+def in_working_tree(file: str | Path) -> bool:
+    """Whether a file lies inside this working tree, wherever a link to it stands."""
+    return Path(os.path.realpath(file)).is_relative_to(ROOT)
 
 
 def named_function(path: str, parameter: str) -> Callable:
-    """The function behind a dotted path, `file.function`, in a file that the user has trusted, in
-    the current directory or a folder on PYTHONPATH. It must be written in that very file and take
-    `parameter`, which shows that it is meant to be named: `completions` for a reward, `split` for a
-    data set.
+    """The function behind a dotted path from the root of this working tree, `file.function` or
+    `folder.file.function`. It must be written in that very file and take `parameter`, which shows
+    that it is meant to be named: `completions` for a reward, `split` for a data set.
 
     Raises:
         ImportError: the function may not be named, does not exist, or its file fails; the message
@@ -41,7 +44,12 @@ def named_function(path: str, parameter: str) -> Callable:
             " with _"
         )
     files = _files(module)
-    _require_trusted(files.values())
+    for file in files.values():
+        if not in_working_tree(file):
+            raise ImportError(
+                f"a link leads to {file}, and a recipe may run only Python files inside this"
+                f" working tree, {ROOT}: copy it there"
+            )
     for module_name, file in files.items():  # the last is the module itself
         loaded = _loaded(module_name, file)
     function = vars(loaded).get(name)
@@ -73,34 +81,24 @@ def _functions_of(module: ModuleType) -> str:
     return f"; it has {', '.join(names[:10])}"
 
 
-def as_trusted(file: Path) -> str:
-    """A resolved path as a line of `.trusted`: below the repository relative to it, for clones
-    move."""
-    if file.is_relative_to(ROOT):
-        return str(file.relative_to(ROOT))
-    return str(file)
-
-
 def _files(module: str) -> dict[str, Path]:
     """The resolved files that a dotted path runs, by the names of their modules: its packages'
     first."""
     parts = module.split(".")
-    names = [".".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
-    for folder in [Path.cwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]:
-        files = {}
-        for depth, name in enumerate(names, 1):
-            package = Path(folder, *parts[:depth], "__init__.py")
-            if package.is_file():
-                files[name] = package.resolve()
-        file = Path(folder, *parts).with_suffix(".py")
-        if file.is_file():
-            files[module] = file.resolve()
-        if module in files:
-            return files
-    raise ImportError(
-        f"there is no {'/'.join(parts)}.py in this folder, {Path.cwd()}, nor in one on PYTHONPATH; "
-        "a recipe may run only files of your own"
-    )
+    files = {}
+    for depth in range(1, len(parts) + 1):
+        package = Path(ROOT, *parts[:depth], "__init__.py")
+        if package.is_file():
+            files[".".join(parts[:depth])] = package.resolve()
+    file = Path(ROOT, *parts).with_suffix(".py")
+    if file.is_file():
+        files[module] = file.resolve()
+    if module not in files:
+        raise ImportError(
+            f"there is no {'/'.join(parts)}.py in this working tree, {ROOT}; a recipe may call"
+            " functions of rewards, of trl.rewards and of Python files in here alone"
+        )
+    return files
 
 
 def files_run(module: str) -> list[Path]:
@@ -138,34 +136,6 @@ def _imported(module: str, file: Path) -> list[str]:
     return names
 
 
-def trusted_lines() -> list[str]:
-    """The lines of `.trusted`, none where there is no such file."""
-    if not TRUSTED.is_file():
-        return []
-    return list(filter(None, TRUSTED.read_text("utf-8", "surrogateescape").split("\n")))
-
-
-def is_trusted(file: Path) -> bool:
-    """Whether the user has named the file: a Python file, or a recipe that may send its runs to a
-    tracker."""
-    trusted = set(map(ROOT.joinpath, trusted_lines()))
-    for name in os.environ.get("TRUST_FILES", "").split(","):  # a name may hold spaces
-        trusted.add(Path(name.strip()).resolve())
-    return file.resolve() in trusted
-
-
-def _require_trusted(files: list[Path]):
-    names = [as_trusted(file) for file in dict.fromkeys(files) if not is_trusted(file)]
-    if not "".join(names).isprintable():
-        raise ImportError(f"{names}: rename what has characters that cannot be shown")
-    if names:
-        raise ImportError(
-            f"you have not trusted {' and '.join(names)} yet, and a recipe may run only Python"
-            " files that you have. If you wrote or have read what is there: make trust"
-            f" FILE={shlex.quote(shlex.join(names))}"
-        )
-
-
 def _loaded(name: str, file: Path) -> ModuleType:
     """The module of exactly this file: Python's own search could find another, or compiled code
     that stands for it."""
@@ -188,7 +158,8 @@ def _loaded(name: str, file: Path) -> ModuleType:
             setattr(sys.modules[package], last, module)
     if Path(str(getattr(module, "__file__", None))).resolve() != file:
         raise ImportError(
-            f"{as_trusted(file)} is hidden by another module {name}: give your file another name"
+            f"{file.relative_to(ROOT)} is hidden by another module {name}: give your file another"
+            " name"
         )
     return module
 

@@ -51,9 +51,15 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if "/" in name or name.endswith(".txt"):
         message = "there is no such file or folder, and it is no Hub id such as openai/gsm8k"
         raise ImportError(message)
-    if "." in name:
+    if is_dotted_path(name):
         return named_function(name, "split")
     raise LookupError(name)
+
+
+def is_dotted_path(name: str) -> bool:
+    """Whether a data set's name stands for a function of the user's, and for no file or folder."""
+    is_file = Path(name).suffix in FILE_TYPES or os.path.exists(name)  # noqa: PTH110 (fails for a long name)
+    return "." in name and "/" not in name and not is_file
 
 
 def _beside(name: str) -> str:

@@ -16,7 +16,7 @@ from console.faults import REFUSALS, Fault, RecipeError
 from machine import hardware
 from schema import stages
 from schema.sections import Recipe
-from schema.values import BY_TYPE, MAY_BE_NOTHING, RULES, Rule, remote_trackers
+from schema.values import BY_TYPE, MAY_BE_NOTHING, RULES, Rule
 
 # The config classes of the libraries' sections, and of the algorithms that take the section `grpo`.
 SECTIONS = {
@@ -313,8 +313,6 @@ def without_place(resolved: dict) -> dict:
     for name, section in resolved.items():
         if isinstance(section, dict):
             section = {key: value for key, value in section.items() if key not in SERVER_KEYS}
-            if remote_trackers(section.get("report_to")):
-                del section["report_to"]
         sections[name] = section
     return sections
 

@@ -13,24 +13,25 @@ from console.faults import (
     RecipeError,
     closest,
     dotted,
+    item,
     nearest,
     nearest_or_all,
     place_of,
 )
 from console.terminal import make_option
-from data.imports import is_trusted
+from data.imports import in_working_tree
+from data.problems import is_dotted_path
 from schema import configs, meaning
-from schema.names import LEARNED, entries_of
+from schema.names import LEARNED, TRL, entries_of
 from schema.refused_keys import AT_THE_TOP, GONE, reserved
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
-from schema.values import LOCAL_HOSTS, RULES, remote_trackers
+from schema.values import LOCAL_HOSTS, RULES
 
 # These stay for the rules of schema/meaning.py, which would miss them.
 NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
-# Only the command line may ask for these, whoever wrote the recipe.
-NEVER_IN_A_FILE = (("output_dir",), ("grpo", "vllm_server_host"))
+COPY_IT = "read it, and copy it to recipes/"
 KEYS = ("seed", "output_dir", "algorithm", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = (
@@ -60,6 +61,14 @@ def _section_hint(key: str, recipe: dict) -> str:
         return f": {reserved(sections[0])[key]}"
     fitting = [name for name in free if name in recipe] or free
     return f"; it is a key of a section: {', '.join(f'{name}.{key}' for name in fitting)}"
+
+
+def _data_sets(recipe: dict) -> Iterator[tuple[tuple, Any]]:
+    """Yield the keys of each data set in a recipe, and what should be its name."""
+    for keys in (("data", "train"), ("evaluate", "benchmarks")):
+        for entry in entries_of(recipe.get(keys[0], {}).get(keys[1])):
+            name = next(iter(entry), None) if isinstance(entry, dict) else entry
+            yield (*keys, item(entry)), name
 
 
 class Draft:
@@ -163,6 +172,8 @@ class Draft:
             if section in KEYS and section not in RULES["recipe"]:
                 self._check_section(section)
         sound = self._sound()
+        if not self.reads_anywhere and self._names_functions(sound):
+            return  # the next rules import what the names stand for
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
                 for keys, message in complaints(sound[section], sound):
@@ -200,25 +211,45 @@ class Draft:
                 if message:
                     self.fault((section, key), message)
 
+    def _names_functions(self, sound: dict) -> bool:
+        """Whether a file outside this working tree names functions of the user's: a fault each."""
+        functions = []
+        for name in sound.get("rewards", {}):
+            if "." in name and "/" not in name and not name.startswith(TRL):
+                functions.append((("rewards", name), ""))
+        for keys, name in _data_sets(sound):
+            if isinstance(name, str) and is_dotted_path(name):
+                functions.append((keys, f"data set {name!r}: "))
+        functions = [function for function in functions if self._is_outside(function[0])]
+        for keys, name in functions:
+            message = "a recipe outside this working tree may call functions of rewards and of"
+            message += f" trl.rewards alone: {COPY_IT}"
+            self.fault(keys, f"{dotted(keys)}: {name}{message}")
+        return bool(functions)
+
+    def _is_outside(self, keys: tuple) -> bool:
+        """Whether a key stands in a file outside this working tree."""
+        file = self._place(keys).source
+        return file in self.files and not in_working_tree(file)
+
     def _check_reach(self, sound: dict):
-        """Refuse what writes, sends or reads elsewhere, unless the command line asks for it or, for
-        most of it, a file that the user has trusted: a recipe and its bases may come from a
-        stranger."""
+        """Refuse what writes or sends elsewhere, unless the command line asks for it; and in a file
+        outside this working tree, which may be a stranger's, what reads elsewhere."""
         for keys, reason, value in self._reaching(sound):
-            file = self._place(keys).source
-            may_be_trusted = keys not in NEVER_IN_A_FILE
-            if file not in self.files or (may_be_trusted and is_trusted(Path(file))):
-                continue
-            message = f"{dotted(keys)}: {reason}: only the command line may ask for that"
-            if value:
-                message += f" ({make_option('ARGS', [f'{dotted(keys)}={value}'])})"
-            if may_be_trusted:
-                message += f"; or, if you wrote this file: make trust {make_option('FILE', [file])}"
-            self.fault(keys, message)
+            if self._place(keys).source in self.files:
+                command = make_option("ARGS", [f"{dotted(keys)}={value}"])
+                message = f"{reason}: only the command line may ask for that ({command})"
+                self.fault(keys, f"{dotted(keys)}: {message}")
+        if self.reads_anywhere:
+            return
+        for keys, reason in self._reading(sound):
+            if self._is_outside(keys):
+                message = f"{reason}: only the command line may ask for that, or a recipe inside"
+                self.fault(keys, f"{dotted(keys)}: {message} this working tree: {COPY_IT}")
 
     def _reaching(self, sound: dict) -> Iterator[tuple[tuple, str, str]]:
-        """Yield the keys of what reaches elsewhere, the reason, and the value as the command line
-        takes it, or an empty text."""
+        """Yield the keys of what writes or sends elsewhere, the reason, and the value as the
+        command line takes it."""
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
         if Path("outputs").resolve() not in Path(folder).resolve().parents:
             yield ("output_dir",), f"{folder} writes outside outputs/", folder
@@ -226,23 +257,17 @@ class Draft:
         if host is not None and host not in LOCAL_HOSTS:
             reason = f"{host} sends the run to another machine, or opens a server to it"
             yield ("grpo", "vllm_server_host"), reason, host
-        for section in STAGES:
-            trackers = sound.get(section, {}).get("report_to")
-            if remote_trackers(trackers):
-                if isinstance(trackers, list):
-                    trackers = f"[{','.join(trackers)}]"
-                reason = f"{trackers} sends the run to another machine"
-                yield (section, "report_to"), reason, trackers
-        if self.reads_anywhere:
-            return
+
+    def _reading(self, sound: dict) -> Iterator[tuple[tuple, str]]:
+        """Yield the keys of what reads elsewhere, or asks a server, and the reason."""
         for keys, name in self._names_of_files(sound):
             if isinstance(name, str) and "\0" not in name:
                 path = Path(os.path.realpath(os.path.expanduser(name)))  # noqa: PTH111
                 folder = Path(self._place(keys).source).resolve().parent
                 if not any(map(path.is_relative_to, (folder, Path.cwd()))):
-                    yield keys, f"{name} lies outside this file's folder and yours", ""
+                    yield keys, f"{name} lies outside this file's folder and yours"
         if sound.get("grpo", {}).get("vllm_mode") == "server":
-            yield ("grpo", "vllm_mode"), "the problems go to a server", ""
+            yield ("grpo", "vllm_mode"), "the problems go to a server"
 
     def _names_of_files(self, sound: dict) -> Iterator[tuple[tuple, Any]]:
         """Yield what may name a file or folder, with its keys."""
@@ -252,12 +277,7 @@ class Draft:
             options = sound.get(keys[0], {}).get(keys[1])
             if isinstance(options, dict):
                 yield (*keys, "model"), options.get("model")
-        for keys in (("data", "train"), ("evaluate", "benchmarks")):
-            entries = sound.get(keys[0], {}).get(keys[1])
-            for entry in entries_of(entries):
-                if isinstance(entry, dict):
-                    entry = next(iter(entry), None)
-                yield keys, entry
+        yield from _data_sets(sound)
 
     def _key_refusal(self, section: str, key: str, value: Any) -> str | None:
         declared = _fields(section)

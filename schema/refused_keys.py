@@ -154,7 +154,7 @@ set sft.lr_scheduler_type and grpo.lr_scheduler_type <- lr_scheduler
 set grpo.use_vllm <- fast_inference
 set grpo.vllm_gpu_memory_utilization <- gpu_memory_utilization
 name a launcher beside the make target: ACCELERATE=ddp PROCESSES=8 <- num_processes
-trust your file of rewards (make trust), and name its functions under `rewards` <- external_plugins
+name the functions of your file of rewards under `rewards` <- external_plugins
 add an `adapter` section for LoRA; without one all weights are trained <- train_type tuner_type
 set quantization.load_in_4bit or quantization.load_in_8bit <- quant_bits
 rows are short, and packing needs flash attention <- sample_packing
@@ -169,5 +169,5 @@ a run is named after its folder <- wandb_name
 """)
 # Rewards that are no longer built in.
 GONE_REWARDS = {
-    "judge": "copy docs/examples/judge.py, trust the copy (make trust), and name its function",
+    "judge": "copy docs/examples/judge.py, and name its function under `rewards`",
 }

@@ -17,12 +17,12 @@ from tests import place
 
 CHECKOUT = place.enter()  # before the libraries, which read the environment once
 
+from data import imports  # noqa: E402
 from tests import waits  # noqa: E402
-from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage  # noqa: E402
+from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, run_stage  # noqa: E402
 from training.tiny_models import built_model  # noqa: E402
 
-os.environ["TRUST_FILES"] = OWN_REWARDS
-place.trust_list_in(CHECKOUT)
+place.set_working_tree(CHECKOUT)
 # Where the model of recipes/tiny-second-round.yaml would be, so that the recipe can be read.
 (CHECKOUT / "outputs/tiny-arithmetic/grpo").mkdir(parents=True, exist_ok=True)
 
@@ -72,12 +72,14 @@ def processes_ended():
 
 @pytest.fixture
 def own_file(tmp_path, monkeypatch) -> Callable[[str, str], None]:
-    """Writes a Python file that recipes may name, here and in the processes that a test starts."""
+    """Writes a Python file into the test's folder, which is the working tree for recipes here and
+    in the processes that the test starts."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("WORKING_TREE", str(tmp_path))
+    monkeypatch.setattr(imports, "ROOT", tmp_path)
 
     def write(name: str, text: str):
         (tmp_path / name).write_text(text)
-        monkeypatch.setenv("TRUST_FILES", f"{os.environ['TRUST_FILES']},{tmp_path / name}")
         monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)  # of another test
 
     return write

@@ -1,9 +1,9 @@
 """Decides what a test may see. Imported before any library, and by each process that a test forks.
 
 A session of tests has a folder of its own, which its workers share: a copy of the checkout, without
-`outputs/` and `.trusted`, where all tests run, a home, and caches. The environment holds the names
-of PASSED and those that `_set_environment` sets, and no other. Python code that opens a file of the
-user's outputs, trust or home fails at once; what libraries in C++ and Rust open, nobody sees.
+`outputs/`, where all tests run, a home, and caches. The environment holds the names of PASSED and
+those that `_set_environment` sets, and no other. Python code that opens a file of the user's
+outputs or home fails at once; what libraries in C++ and Rust open, nobody sees.
 """
 
 import atexit
@@ -30,7 +30,7 @@ PASSED = (
 )
 PASSED_PREFIXES = ("PYTEST_", "PIP_", "UV_", "PLAYWRIGHT_")
 REAL_HOME = Path(os.environ.setdefault("REAL_HOME", str(Path.home())))
-OUTSIDE_PATHS = (SOURCE / "outputs", SOURCE / ".trusted", REAL_HOME)
+OUTSIDE_PATHS = (SOURCE / "outputs", REAL_HOME)
 # Code that a test runs may lie below the home, and so may the checkout and the temporary folder,
 # which is the home itself in a container that is given HOME=/tmp.
 TEMPORARY = Path(tempfile.gettempdir())
@@ -83,19 +83,19 @@ def _make_writable(folder: Path):
 def not_copied(folder: str, names: list[str]) -> set[str]:
     """What a test must not see: what runs leave and, beside the rooms, a user's own rewards, for
     which a test would take the file of that name."""
-    ignored = shutil.ignore_patterns("outputs", ".trusted", ".git", ".venv*", ".*_cache")
+    ignored = shutil.ignore_patterns("outputs", ".git", ".venv*", ".*_cache")
     hidden = ignored(folder, names)
     if Path(folder) == SOURCE:
         hidden |= {name for name in names if name.endswith(".py")}
     return hidden
 
 
-def trust_list_in(folder: Path):
-    """Let rooms that are imported already read the list of trusted files of this folder."""
+def set_working_tree(folder: Path):
+    """Let rooms that are imported already take this folder for the working tree, in which recipes
+    may name functions, or the one that a test names in WORKING_TREE."""
     from data import imports
 
-    imports.ROOT = folder
-    imports.TRUSTED = folder / ".trusted"
+    imports.ROOT = Path(os.environ.get("WORKING_TREE", folder)).resolve()
 
 
 def _set_environment(place: Path):

@@ -184,7 +184,7 @@ def _run(
         importlib.reload(sys.modules["schema"])
     os.chdir(root)
     if "data.imports" in sys.modules:
-        place.trust_list_in(Path(root))
+        place.set_working_tree(Path(root))
     added = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:] = [root, *added, *sys.path]
     sys.argv = ["-m", *arguments]

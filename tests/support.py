@@ -71,8 +71,6 @@ WITH_VLLM = [
 # trl's copies of the chat templates of models that no test can download.
 TEMPLATES = Path(find_spec("trl").submodule_search_locations[0], "chat_templates")
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
-# For TRUST_FILES: what recipes of tests name.
-OWN_REWARDS = "tests/varied_reward.py,tests/faulty_reward.py,tests/training/test_bandit.py"
 # The settings of the short run that tests share (conftest.py). It samples cooler than a run would,
 # so that some groups have no two different rewards, on any CPU.
 CHAIN = shlex.split("""

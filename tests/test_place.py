@@ -20,7 +20,7 @@ checkout = place.enter()
 print(json.dumps({
     "environment": dict(os.environ),
     "folder": os.getcwd(),
-    "outputs": os.path.exists("outputs") or os.path.exists(".trusted"),
+    "outputs": os.path.exists("outputs"),
     "hangup": signal.getsignal(signal.SIGHUP) == signal.SIG_DFL,
     "umask": os.umask(0),
     "blocked": [*signal.pthread_sigmask(signal.SIG_BLOCK, ())],
@@ -28,12 +28,9 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize(
-    "path", [OUTPUTS / "tiny-arithmetic/grpo/summary.json", place.SOURCE / ".trusted"]
-)
-def test_a_planted_reader_is_caught(path):
+def test_a_planted_reader_is_caught():
     with pytest.raises(SeenOutside, match="did not make"):
-        path.read_text()
+        (OUTPUTS / "tiny-arithmetic/grpo/summary.json").read_text()
 
 
 def test_a_users_own_rewards_are_not_copied():

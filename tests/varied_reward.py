@@ -21,3 +21,8 @@ def of_nothing(completions, **columns):
 
 def of_length(completions, **columns):
     return [len(completion) % 7 / 6 for completion in completions]
+
+
+def of_size(completions, size, **columns):
+    """Of a column that no data set has."""
+    return [float(number) for number in size]

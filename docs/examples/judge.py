@@ -1,8 +1,7 @@
 """A reward of your own that asks a language model: a judge behind an OpenAI-style chat endpoint
-(`vllm serve`, llama.cpp, Ollama). Copy this file, set what stands in capitals, and trust the copy:
+(`vllm serve`, llama.cpp, Ollama). Copy this file, and set what stands in capitals:
 
     cp docs/examples/judge.py my_judge.py
-    make trust FILE=my_judge.py
 
 Then name it in a recipe, beside a rule that says what is right:
 

@@ -1,7 +1,7 @@
 """Which scale suits three rewards? tiny-arithmetic with the rewards of the Qwen recipes and a
 teacher who slips in each of them, trained with each of four settings from one warm start a seed.
 
-    TRUST_FILES=tests/bench/reward_scale.py OMP_NUM_THREADS=1 python -m tests.bench.reward_scale
+    OMP_NUM_THREADS=1 python -m tests.bench.reward_scale
 
 Some 35 minutes on a quiet core; finished runs in outputs/reward-scale are kept. Chosen before the
 first run: each setting is judged on answers to the held-out problems, sampled as in training, by

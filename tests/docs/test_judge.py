@@ -1,4 +1,4 @@
-"""docs/examples/judge.py, copied and trusted as a user's own reward, asks a stand-in on this
+"""docs/examples/judge.py, copied as a user's own reward, asks a stand-in on this
 machine: right, slow, failing, quoting, gone; and one whom the completion talks to."""
 
 import contextlib

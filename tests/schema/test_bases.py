@@ -7,9 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from console.faults import RecipeError
-from schema.configs import without_place
 from schema.recipe import load_recipe
-from schema.values import remote_trackers
 from tests.support import read_recipe, run_stage
 from tests.tables import cases, lacking, rows, yaml_text
 from training.run_folder import as_yaml
@@ -96,21 +94,9 @@ def test_a_link_inside_the_folder_is_a_file_of_it(tmp_path):
 
 @cases(__file__, "the_command_line_is_above_both")
 def test_the_command_line_is_above_both(override, wrong, tmp_path):
-    base = BASE + "  report_to: wandb\n" * ("wandb" in override)
+    base = BASE + "  vllm_server_host: a.org\n" * ("host" in override)
     _, faults = load(tmp_path, "base: base.yaml\n", override, base=base)
     assert [str(each) for each in faults] == ([wrong] if wrong else [])
-
-
-@cases(__file__, "a_file_that_is_trusted_may_name_a_tracker")
-def test_a_file_that_is_trusted_may_name_a_tracker(
-    trusted, recipe, base, refused, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("TRUST_FILES", str(tmp_path / trusted))
-    read, faults = load(tmp_path, f"base: base.yaml\n{recipe}", base=BASE + base)
-    assert [Path(each.place.source).name for each in faults] == refused
-    if not refused:  # what a run saves is no file that the user trusts
-        assert remote_trackers(read.grpo["report_to"]) == ["wandb"]
-        assert "report_to" not in without_place(read.resolved())["grpo"]
 
 
 def test_faults_come_in_the_order_of_the_files(tmp_path):

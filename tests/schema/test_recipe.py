@@ -29,7 +29,7 @@ GOOD = yaml_text(__file__, "good")
 LONG_RECIPES = {  # the recipe, its place, a part of the message
     "deep": (GOOD + "  lr_scheduler_kwargs: " + "[" * 5000 + "\n", ":9:", "levels deep"),
     "digits": (GOOD + f"  beta: 0x{'f' * 5000}\n", "", "Exceeds the limit (4300 digits)"),
-    "dots": (GOOD.replace("[arithmetic]", f"[{'a.' * 3000}b]"), ":3:", "at most 250 letters"),
+    "dots": (GOOD.replace("[arithmetic]", f"[{'a.' * 3000}b]"), ":3:", "trl.rewards alone"),
     "file": (GOOD.replace("arithmetic", f"{'a/' * 3000}b.jsonl"), ":3:", "there is no such file"),
 }
 

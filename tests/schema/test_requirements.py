@@ -218,8 +218,7 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
     for mistake in mistakes:
         overrides = re.split(r" (?=[\w.]+=)", mistake["overrides"])
         given.append({"recipe": recipe, "overrides": overrides})
-    trust = {"TRUST_FILES": str(tmp_path / "mine.py"), "PYTHONPATH": str(ROOT)}
-    environment = os.environ | trust | {"HOME": str(tmp_path)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-c", EARLY, json.dumps(given)]
     done = capture(program, cwd=tmp_path, env=environment, check=True)

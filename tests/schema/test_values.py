@@ -201,7 +201,10 @@ def with_value(path, out: str, section: str, key: str, value: object):
     text = io.StringIO()
     YAML().dump(tree, text)
     path.write_text(text.getvalue())
-    return load_recipe(path, [] if key == "output_dir" else [out], check=())
+    overrides = ["rewards.tests.varied_reward.varied={weight: 0.5}"]
+    if key != "output_dir":
+        overrides.append(out)
+    return load_recipe(path, overrides, check=())
 
 
 def told(error: Exception, name: str) -> str:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from data import imports
 from evaluation import audit, findings
 from machine import hardware
 from schema import advice, configs
@@ -64,7 +65,7 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, check_r
     write_lines(train, problems)
     write_lines(exam, [problems[8]])
     recipe = tmp_path / "bad.yaml"
-    monkeypatch.setenv("TRUST_FILES", str(recipe))  # its model lies elsewhere
+    monkeypatch.setattr(imports, "ROOT", tmp_path)  # for its model lies elsewhere
     names = {"model": tiny_qwen2, "train": train, "exam": exam}
     recipe.write_text(planted.format(**names, refused=yaml_text(__file__, "refused")))
     _, faults = read_recipe(recipe)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stages import recipes
+from schema.recipe import load_recipe
+from stages import frame, recipes
 from tests.support import ROOT
 from tests.waits import capture, in_time, start_command, until
 
@@ -174,3 +175,17 @@ run("x", main, takes_recipe=False, is_limited=True)
 def test_a_command_that_only_reads_has_one_limit(work, code, says):
     done = capture([sys.executable, "-c", LIMITED.format(work=work)])
     assert (done.returncode, done.stderr.strip()) == (code, says)
+
+
+def test_a_run_that_is_sent_elsewhere_says_so_first(tmp_path, monkeypatch, capsys):
+    """wandb need not be there for that."""
+
+    def enough():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(frame, "require", lambda *given: None)
+    monkeypatch.setattr(frame, "quiet_libraries", enough)
+    given = [f"output_dir={tmp_path}", "sft.report_to=[tensorboard, wandb]"]
+    with pytest.raises(KeyboardInterrupt):
+        frame.train_stage("sft", load_recipe("recipes/tiny-arithmetic.yaml", given, check=()), None)
+    assert capsys.readouterr().out.splitlines()[-1] == "sft: this run is sent to wandb"

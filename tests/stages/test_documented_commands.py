@@ -371,8 +371,6 @@ def test_the_notebook_runs(trained):
         for command, shell in re.findall(r"^(make .*)\n|((?:(?!make ).*\n)+)", body, re.M):
             if shell:
                 said += capture(["bash", "-e"], cwd=trained, input=shell, check=True).stdout
-            elif command.startswith("make trust"):
-                run_make(trained, command)
             elif command != "make setup":
                 short = of_own_recipe if "=mine" in command else SHORT
                 said += run_make(trained, command, *short)
@@ -395,7 +393,7 @@ def test_a_recipe_on_a_base(clone):
 
 
 @pytest.mark.slow
-def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, monkeypatch):
+def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data):
     """Those of the pages, word for word, with a tiny model in place of Qwen's; beside their one
     problem, some that are like GSM8K's."""
     shutil.rmtree(clone / "outputs/mine", ignore_errors=True)  # the notebook may have made one
@@ -416,9 +414,6 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
         sft.max_steps=1 grpo.max_steps=1 grpo.logging_steps=1 grpo.gradient_accumulation_steps=1
         grpo.eval_steps=1 evaluate.checkpoint_problems=4
     """)
-    [trusts] = lines_of("make trust FILE=mine.py", clone)  # in the clone, not a fork of here
-    assert "run mine.py" in capture([sys.executable, *trusts[1:]], cwd=clone, check=True).stdout
-    monkeypatch.setenv("TRUST_FILES", str(clone / "mine.py"))
     for command in (command for command in COMMANDS if command.endswith("RECIPE=mine")):
         said = run_make(clone, command, *short)
         assert f"{function} train: 1 problems" in said and f"{file} train: 1 problems" in said

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,21 @@ def test_which_gpu_the_tests_see(target, given, seen):
     assert re.match(rf"{before}\.venv/bin/python -m pytest ", lines[0])
     two_gpus = "python -m pytest -m gpu -rs tests/stages/test_two_gpus.py" in lines[-1]
     assert two_gpus == (target == "test-gpu")
+
+
+def test_an_image_has_what_git_tracks_and_no_key_and_no_data():
+    patterns = (ROOT / ".dockerignore").read_text().splitlines()[1:]
+
+    def is_ignored(name: str) -> bool:
+        verdict = False
+        for line in patterns:  # the last that matches decides
+            if fnmatch(f"/{name}", f"/{line.lstrip('!').replace('**/', '*')}"):
+                verdict = not line.startswith("!")
+        return verdict
+
+    for name in (".git/config", ".git/hooks/x", ".env", "wandb", "mine.csv", "outputs"):
+        assert is_ignored(name), name
+    assert not any(map(is_ignored, ["Makefile", "data/own.py", ".git/HEAD", ".git/refs"]))
 
 
 @pytest.fixture

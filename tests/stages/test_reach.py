@@ -67,7 +67,7 @@ class Arena:
         environment |= {"HOME": str(ROOM.parent / "home"), "HF_HOME": str(HOME / "huggingface")}
         environment |= {"MPLCONFIGDIR": str(HOME / "matplotlib"), "PYTHONDONTWRITEBYTECODE": "1"}
         # a GPU wants more addresses than MEMORY leaves
-        environment |= {"CUDA_VISIBLE_DEVICES": "", "TRUST_FILES": "trusted.py"}
+        environment |= {"CUDA_VISIBLE_DEVICES": ""}
         command = [sys.executable, "-m", "tests.stages.test_reach", str(HOME)]
         pipe = subprocess.PIPE
         self.parent = start_command(
@@ -273,6 +273,7 @@ BY_NAME = {change.__name__: change for change in [*CHANGES, safetensors, sign]}
 
 WARM = recipe(sft=yaml_text(__file__, "sft"))
 WARM += "adapter: {r: 4, target_modules: all-linear}\n"
+THEIRS = "../stranger/mine.yaml"
 MINE, JUDGED, RUN = "mine.yaml", ("mine.yaml", "--held-out"), "outputs/mine/sft"
 CHECKPOINT, HELD_OUT = f"{RUN}/checkpoint-1", "outputs/mine/eval/held-out"
 THEIR_DATA = [("put", MINE, recipe(data="{train: [theirs.jsonl], validation: 4}"))]
@@ -282,7 +283,7 @@ THEIR_MODEL += [("put", MINE, recipe(model="{name_or_path: theirs}"))]
 THEIR_ADAPTER = [("copy", "../honest/sft", "theirs"), ("put", MINE, WARM)]
 # What each kind begins with; the place that a refusal names; the stage, and what it is given.
 KINDS = {
-    "recipe": ([], MINE, "grpo", MINE),
+    "recipe": ([], MINE, "grpo", THEIRS),  # the others are the user's own, inside the tree
     "data": (THEIR_DATA, "", "grpo", MINE),
     "check": (THEIR_DATA, "", "check", MINE),
     "model": (THEIR_MODEL, "", "grpo", MINE),
@@ -294,6 +295,7 @@ PAID = "def paid(completions, **columns):\n    return [0.0] * len(completions)\n
 ALIASES = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefgh"))
 TEXTS = {
     "{outside}": str(OUTSIDE),
+    "{theirs}": THEIRS,
     "{checkpoint}": CHECKPOINT,
     "{held_out}": HELD_OUT,
     "{title}": "\x1b]0;x\x07",
@@ -341,7 +343,7 @@ def attack(**columns) -> Row:
 def test_an_attack_is_refused_or_harmless(row, room, arena):
     begin, place, *command = KINDS[row.case.partition(":")[0]]
     if attacked(row) is not None:
-        put(room, MINE, attacked(row))
+        put(room, command[1], attacked(row))
     for change, *arguments in (*begin, *row.do):
         BY_NAME[change](room, *arguments)
     before = tree()
@@ -369,8 +371,8 @@ def test_what_reaches_out_is_seen(room, arena):
     open('{OUTSIDE}/canary', 'w')
     httpx.get('https://example.org')
 """
-    put(room, "trusted.py", PAID.replace("\n", reach, 1))
-    put(room, MINE, recipe(rewards="{correct_answer: {weight: 1.0}, trusted.paid: {}}"))
+    put(room, "own.py", PAID.replace("\n", reach, 1))
+    put(room, MINE, recipe(rewards="{correct_answer: {weight: 1.0}, own.paid: {}}"))
     before = tree()
     assert arena.run("audit", MINE).reached
     after = tree()

@@ -32,7 +32,6 @@ def write_inputs(folder: Path):
     (folder / "no_model").mkdir()
     (folder / "models/first").mkdir(parents=True)
     (folder / "models/first/config.json").write_text("{}")
-    (folder / "mine.py").write_text("")
     text = Path(TINY).read_text()
     (folder / "deeper.yaml").write_text(text.replace("  max_steps: 350", "   max_steps: 350"))
     (folder / "no_colon.yaml").write_text(text.replace("max_steps: 350", "max_steps 350"))
