@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, fields
+from importlib.metadata import version
 from typing import Any
 
 import rewards
@@ -18,6 +19,23 @@ from schema.names import REWARD_KEYS
 from schema.sections import OWN_SECTIONS, OwnSolutions
 from schema.stages import STAGES
 
+# The page of each section's class, in its library's documentation.
+DOCUMENTED = {
+    "adapter": "package_reference/lora#peft.LoraConfig",
+    "quantization": "main_classes/quantization#transformers.BitsAndBytesConfig",
+    "sft": "sft_trainer#trl.SFTConfig",
+    "grpo": "grpo_trainer#trl.GRPOConfig",
+    "dpo": "dpo_trainer#trl.DPOConfig",
+}
+ON_A_BASE = """
+## On a base
+
+- A key in your file replaces the same key of the base. A list, or a mapping inside a section, is
+  replaced as a whole.
+- `null` drops a section, a reward or a key; a dropped key goes back to its default. For
+  `max_length` and `grpo.vllm_importance_sampling_clip_max`, `null` means no limit.
+- Bases can be chained, four deep. `make check RECIPE=mine SHOW=1` prints the whole recipe.
+"""
 BASE = "the file of a recipe in the same folder, whose keys this one need not repeat"
 GIVEN_BY_US = ("log_metric", "said", "steps_before")  # to a reward
 TOP = {
@@ -38,6 +56,7 @@ def reference() -> Iterator[str]:
     yield "Every key. Made by `python -m tests.keys`; a test compares the two."
     rules = values.RULES["recipe"] | {"base": ""}
     yield from _table("At the top", "", [(key, *TOP[key], _words(rules[key])) for key in TOP])
+    yield ON_A_BASE.rstrip("\n")
     for section, kind in {**OWN_SECTIONS, "data.own_solutions": OwnSolutions}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
         texts = dict(text.split("`: ", 1) for text in of_keys)
@@ -53,15 +72,19 @@ def reference() -> Iterator[str]:
         yield textwrap.fill(line, 120, **lines)
     yield "- `learned: {model: …, revision: null}`, without `timeout` and `steps`"
     yield "\n## The libraries' sections\n"
-    yield "Their keys are fields of these; `make check` refuses some, and says why.\n"
+    yield "Their keys are fields of these classes; `make check` refuses some, and says why.\n"
+    yield "| section | its keys | default here |\n|---|---|---|"
     for section, path in configs.SECTIONS.items():
         defaults = STAGES[section].defaults if section in STAGES else {}
         package, *_, name = path.split(".")
-        line = f"- `{section}`: `{package}.{name}`"
-        for key, value in defaults.items():
-            if key not in refused_keys.reserved(section):
-                line += f"; `{key}` is `{value}` by default"
-        yield line
+        major, minor, _ = version(package).split(".", 2)
+        address = f"https://huggingface.co/docs/{package}/v{major}.{minor}.0/{DOCUMENTED[section]}"
+        values_here = [
+            f"`{key}: {json.dumps(value)}`"
+            for key, value in defaults.items()
+            if key not in refused_keys.reserved(section)
+        ]
+        yield f"| `{section}` | [`{package}.{name}`]({address}) | {', '.join(values_here)} |"
 
 
 def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
