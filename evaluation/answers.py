@@ -28,7 +28,14 @@ from schema.names import no_such_folder
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
-from training.checkpoints import is_adapter, require_weights
+from training.checkpoints import (
+    WARM_START,
+    hash_of_model,
+    is_adapter,
+    model_when_trained,
+    require_weights,
+)
+from training.run_folder import find_run
 
 
 class Contestant(NamedTuple):
@@ -47,14 +54,27 @@ class Contestant(NamedTuple):
 
 
 def stages_of(recipe: Recipe) -> list[Contestant]:
-    """The base model, and every finished stage."""
+    """The base model, and every finished stage.
+
+    Raises:
+        RecipeError: a stage's folder holds a run of another recipe, or one that began from another
+            warm start than the one beside it.
+    """
     contestants = [Contestant("base", recipe)]
     for stage in STAGES:
-        folder = recipe.stage_dir(stage)
-        if finished(folder):
-            require_weights(folder, make_command(stage, recipe))
+        if finished(recipe.stage_dir(stage)):
+            folder = find_run(recipe, stage).path
             contestants.append(Contestant(stage, recipe, folder))
+            _require_its_warm_start(folder)
     return contestants
+
+
+def _require_its_warm_start(folder: Path):
+    warm_start = folder.with_name("sft")
+    expected = model_when_trained(folder, WARM_START)
+    if expected and finished(warm_start) and hash_of_model(warm_start) != expected:
+        message = f"{folder} did not begin from the warm start that is in {warm_start} now"
+        raise RecipeError([f"{message}: move one of them away, or train {folder} anew"])
 
 
 def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:

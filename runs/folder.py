@@ -25,6 +25,8 @@ from schema.text import Unreadable, saved
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 SAME_QUESTIONS = "same_questions"  # the folder of the questions that every evaluation samples
 CONTROL = "base+example"
+HASHES = Path("outputs/.hashes.json")
+LARGE = 2**26  # bytes, which take a tenth of a second
 # The labels of a recipe's models, in the order in which they are compared.
 LABELS = ("base", CONTROL, *STAGES)
 INTEGERS = ("id", "sample", "tokens")
@@ -276,13 +278,9 @@ def name_of(run: Path) -> str:
 
 
 def weights_hash(folder: Path) -> list[str] | None:
-    """The hashes of a folder's weights, which take a second or so per GB; None for a Hub id."""
-    hashes = []
-    for file in sorted(folder.glob("*.safetensors")):
-        if file.is_file():
-            state = file.stat()
-            hashes.append(_unchanged_hash(file, state.st_size, state.st_mtime_ns))
-    return hashes or None
+    """The hashes of a folder's weights; None for a Hub id."""
+    files = [file for file in sorted(folder.glob("*.safetensors")) if file.is_file()]
+    return list(map(file_hash, files)) or None
 
 
 def has_weights(folder: Path, terms: dict) -> bool:
@@ -290,12 +288,25 @@ def has_weights(folder: Path, terms: dict) -> bool:
     return terms.get("weights") == weights_hash(folder)
 
 
+def file_hash(file: Path) -> str:
+    """The sha256 of a whole file, which takes half a second or more per GB: that of a large one is
+    remembered in HASHES for as long as its size and time stay."""
+    state = file.stat()
+    key = f"{file.resolve()} {state.st_size} {state.st_mtime_ns}"
+    if state.st_size < LARGE:
+        return _read_hash(file, key)
+    remembered = read_object(HASHES) or {}
+    if key not in remembered:
+        remembered[key] = _read_hash(file, key)
+        HASHES.parent.mkdir(exist_ok=True)
+        partial = HASHES.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(remembered), encoding="utf-8")
+        partial.replace(HASHES)
+    return str(remembered[key])
+
+
 @cache
-def _unchanged_hash(file: Path, size: int, written: int) -> str:
-    return sha256(file)
-
-
-def sha256(file: Path) -> str:
+def _read_hash(file: Path, key: str) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

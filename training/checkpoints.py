@@ -16,11 +16,13 @@ from pathlib import Path
 from console.faults import RecipeError
 from console.terminal import say
 from data.json_files import read_object
-from runs.folder import SAME_QUESTIONS, sha256
+from runs.folder import SAME_QUESTIONS, file_hash
 from schema.stages import finished
 
 MANIFEST = "manifest.json"
-BEGINNING = 2**24  # bytes of a file that are read: weights may have hundreds of times that
+# The models that a run begins from, among the sources in its versions.json.
+BASE = "weights of model.name_or_path"
+WARM_START = "weights of the warm start"
 
 
 def is_adapter(folder: str | Path | None) -> bool:
@@ -115,7 +117,6 @@ def require_weights(folder: Path, command: str):
     """
     fault = altered_weights(folder)
     if fault is None:
-        _name_other_base(folder)
         return
     remedy = f"delete {folder}, and `{command}` trains it again"
     checkpoints = [checkpoint for checkpoint in checkpoints_of(folder) if not altered(checkpoint)]
@@ -127,30 +128,27 @@ def require_weights(folder: Path, command: str):
 
 
 def hash_of_files(files: list[Path]) -> str:
-    """The hash of the names, the sizes and the beginnings of files."""
+    """The hash of the names and the contents of files."""
     digest = hashlib.sha256()
     for file in files:
         if file.is_file():
-            digest.update(f"{file.name} {file.stat().st_size}".encode(errors="replace"))
-            with file.open("rb") as opened:
-                digest.update(opened.read(BEGINNING))
+            digest.update(f"{file.name} {file_hash(file)}".encode(errors="replace"))
     return digest.hexdigest()
 
 
-def _name_other_base(folder: Path):
-    """Say if the files of an adapter's base model have changed since it was trained."""
-    if not is_adapter(folder):
-        return
-    base = (read_object(folder / "adapter_config.json") or {}).get("base_model_name_or_path")
-    sources = (read_object(folder / "versions.json") or {}).get("sources") or {}
-    expected = sources.get("model.name_or_path")
-    if expected is None or not base or not Path(base).is_dir():
-        return
-    if hash_of_files(sorted(Path(base).iterdir())) != expected:
-        say(
-            f"to look at: files in {base} have changed since the adapter in {folder} was trained on"
-            " that model"
-        )
+def hash_of_model(folder: Path) -> str:
+    """The hash of the files in a folder that decide what its model or adapter answers."""
+    return hash_of_files(weights_of(folder))
+
+
+def model_when_trained(folder: Path, name: str) -> str | None:
+    """The hash of a model that the run of a stage's or a checkpoint's folder began from: BASE or
+    WARM_START. None where that run recorded none."""
+    for run in (folder, folder.parent):
+        sources = (read_object(run / "versions.json") or {}).get("sources")
+        if isinstance(sources, dict):
+            return sources.get(name)
+    return None
 
 
 def newest_good(folder: Path) -> str | None:
@@ -197,7 +195,7 @@ def resume_advice(folder: Path) -> str:
 
 
 def size_and_hash(file: Path) -> list:
-    return [file.stat().st_size, sha256(file)]
+    return [file.stat().st_size, file_hash(file)]
 
 
 def sync_records(run: Path):

@@ -13,7 +13,14 @@ from schema.names import LEARNED, reward_function
 from schema.recipe import Recipe
 from schema.stages import STAGES, algorithm
 from schema.text import Unreadable, saved
-from training.checkpoints import checkpoints_of, hash_of_files, step_of
+from training.checkpoints import (
+    BASE,
+    WARM_START,
+    checkpoints_of,
+    hash_of_files,
+    hash_of_model,
+    step_of,
+)
 
 
 def learned(settings: dict) -> dict:
@@ -86,14 +93,16 @@ def goes_on(recipe: Recipe, stage: str) -> bool:
     return is_stopped and patience != waited and (patience == 0 or patience > (waited or 0))
 
 
-def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
-    """The hashes of the rewards' code, of the models' folders, and of the columns of the data
-    beside what is asked and what answers are judged by.
+def sources_of(recipe: dict, folder: Path, rows: list[dict]) -> dict[str, str]:
+    """The hashes of the rewards' code, of the models that a run begins from, and of the columns of
+    the data beside what is asked and what answers are judged by.
 
     Args:
         recipe: with all our defaults, as a run saves it.
+        folder: the run's.
         rows: the training problems.
     """
+    stage = folder.name
     samples = STAGES[stage].samples
     columns = []
     rewards = {}
@@ -104,7 +113,9 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
         columns.append(sorted(row.items()))
     text = json.dumps(columns, skipkeys=True, default=lambda value: type(value).__name__)
     hashes = {"columns of data.train": hashlib.sha256(text.encode()).hexdigest()}
-    models = {"model.name_or_path": recipe["model"]["name_or_path"]}
+    models = {BASE: recipe["model"]["name_or_path"]}
+    if STAGES[stage].warm_start and recipe.get("sft") is not None:
+        models[WARM_START] = folder.with_name("sft")
     for name, options in rewards.items():
         if name == LEARNED:
             models["rewards.learned.model"] = options["model"]
@@ -113,5 +124,5 @@ def sources_of(recipe: dict, stage: str, rows: list[dict]) -> dict[str, str]:
             hashes[f"rewards.{name}"] = hash_of_files(files)
     for key, model in models.items():
         if model and Path(model).is_dir():
-            hashes[key] = hash_of_files(sorted(Path(model).iterdir()))
+            hashes[key] = hash_of_model(Path(model))
     return hashes

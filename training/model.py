@@ -38,7 +38,7 @@ from schema.advice import fault_at
 from schema.recipe import Recipe
 from schema.values import as_list
 from training import model_files
-from training.checkpoints import is_adapter
+from training.checkpoints import BASE, hash_of_model, is_adapter, model_when_trained
 from training.cpu import answer_cheaply, speed_up, speed_up_adapter
 from training.opening import AUTO, CAUSAL_LM, Chat, arguments_set, template_of
 from training.sampling import without_adapter
@@ -186,8 +186,16 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
     """
     adapted = model_files.base_of(adapter)
     base = base_model(recipe)
-    # A model may have moved, or one of the two names its folder and the other its Hub id.
-    if adapted and Path(adapted).name != Path(base).name:
+    trained_on = model_when_trained(adapter, BASE)
+    if trained_on and Path(base).is_dir():
+        if hash_of_model(Path(base)) != trained_on:
+            message = (
+                f"{adapter} was trained on another base than the files that are in {base} now: put"
+                " those back, or name the model that it was trained on (model.name_or_path)"
+            )
+            raise RecipeError([message])
+    # One of the two may name a model's folder, and the other its Hub id.
+    elif adapted and Path(adapted).name != Path(base).name:
         message = f"{adapter} is an adapter of {adapted:.200}, but the recipe's base model is"
         raise RecipeError([f"{message} {base}"])
     try:

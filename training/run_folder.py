@@ -87,7 +87,7 @@ class RunFolder:
         digest = problems_digest(rows, sampled) | (data or {})
         self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
         versions = _versions(self.recipe)
-        versions["sources"] = sources_of(self.recipe, self.path.name, rows)
+        versions["sources"] = sources_of(self.recipe, self.path, rows)
         if not resumes:
             versions["run"] = secrets.token_hex(8)  # in its checkpoints too
         before = self._at_start("versions.json", versions, resumes)
@@ -234,6 +234,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     path = recipe.stage_dir(stage)
     was_finished = finished(path)
     is_finished = was_finished and not (to_train and goes_on(recipe, stage))
+    if was_finished and not is_finished:
+        _require_no_successor(recipe, stage)
     if to_train and is_main_process() and not is_finished:
         lock(path)
     fault = conflict(recipe, stage, to_train)
@@ -247,6 +249,21 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     if was_finished and not is_finished and checkpoint is None:
         raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
     return RunFolder(path, is_finished, checkpoint, without_place(recipe.resolved()))
+
+
+def _require_no_successor(recipe: Recipe, stage: str):
+    """Refuse to train a warm start on in its folder once another stage began from it, whose start
+    would be lost. Raises RecipeError with the ways out."""
+    path = recipe.stage_dir(stage)
+    for successor, description in STAGES.items():
+        folder = recipe.stage_dir(successor)
+        if stage == "sft" and description.warm_start and has_training(folder):
+            message = (
+                f"{folder} began from the warm start in {path}, which would be another one: give"
+                f" the longer one its own folder: {_command_elsewhere(recipe, stage)}. Or move"
+                f" {folder} away"
+            )
+            raise RecipeError([message])
 
 
 def recipe_of(run: Path) -> Recipe:

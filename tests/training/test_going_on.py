@@ -14,8 +14,9 @@ from schema.recipe import load_recipe
 from tests.made_runs import write_json
 from tests.support import CHAIN, refused, run_stage, same_weights
 from tests.tables import cases
+from training.checkpoints import BASE
 from training.going_on import sources_of
-from training.run_folder import RunFolder, conflict, find_run
+from training.run_folder import RunFolder, as_yaml, conflict, find_run
 from training.saving import Checkpoints
 from training.train import out_of_memory
 from training.watch import gamed
@@ -84,6 +85,17 @@ def test_a_run_is_trained_longer_where_that_is_what_one_run_does(
     assert find_run(read(tmp_path, *before), "grpo", to_train=True).finished
 
 
+def test_a_warm_start_that_grpo_began_from_is_not_trained_on(tmp_path):
+    begun(tmp_path, *STEADY, summary={"steps": 4})
+    (tmp_path / "sft").mkdir()
+    recipe = read(tmp_path, *STEADY, "sft={max_steps: 3}")
+    write_json(tmp_path / "sft/summary.json", {"steps": 3})
+    (tmp_path / "sft/recipe.yaml").write_text(as_yaml(recipe.resolved()))
+    longer = read(tmp_path, *STEADY, "sft={max_steps: 6}")
+    with pytest.raises(RecipeError, match=r"grpo began from the warm start in .* its own folder"):
+        find_run(longer, "sft", to_train=True)
+
+
 def test_a_finished_run_without_checkpoints_is_not_begun_anew(tmp_path):
     begun(tmp_path, *STEADY, summary={"steps": 4})
     (tmp_path / "grpo/checkpoint-4/manifest.json").write_text("torn")
@@ -122,11 +134,11 @@ def test_a_reward_that_was_corrected_is_said_once_and_noted(name, tmp_path, own_
     assert versions["changed"] == [{"from": None, "sources": ["rewards.paid.pay"]}]
 
 
-@pytest.mark.parametrize("changed", ["columns of data.train", "model.name_or_path"])
+@pytest.mark.parametrize("changed", ["columns of data.train", BASE])
 def test_other_columns_or_another_model_are_refused(changed, tmp_path, own_file, capsys):
     run = with_own_files(tmp_path, own_file)
     rows = ROWS
-    if changed == "model.name_or_path":
+    if changed == BASE:
         (tmp_path / "base/chat_template.jinja").write_text("{{ messages[0] }}")
     else:
         rows = [ROWS[0] | {"level": 4}]
@@ -220,6 +232,6 @@ def test_a_run_that_is_trained_longer_ends_as_one_of_that_length(tmp_path):
 def test_the_order_of_a_rows_columns_changes_nothing():
     recipe = load_recipe(TINY).resolved()
     turned = [dict(reversed(ROWS[0].items()))]
-    before = sources_of(recipe, "grpo", ROWS)
-    assert sources_of(recipe, "grpo", turned) == before
-    assert sources_of(recipe, "grpo", [ROWS[0] | {"level": 4}]) != before
+    before = sources_of(recipe, Path("grpo"), ROWS)
+    assert sources_of(recipe, Path("grpo"), turned) == before
+    assert sources_of(recipe, Path("grpo"), [ROWS[0] | {"level": 4}]) != before

@@ -16,6 +16,8 @@ from tests.made_runs import replace_text, write_json
 from tests.support import ROOT, refused
 from tests.tables import cases, lacking
 from training import checkpoints, run_folder
+from training.checkpoints import BASE
+from training.model import adapter_of
 from training.run_folder import conflict, find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -198,24 +200,31 @@ def whole(folder, **files):
         (folder / f"{name}.json").write_text(text)
     hashes = {}
     for file in checkpoints.files_of(folder):
-        hashes[file.name] = [file.stat().st_size, checkpoints.sha256(file)]
+        hashes[file.name] = [file.stat().st_size, checkpoints.file_hash(file)]
     write_json(folder / "manifest.json", {"step": 1, "files": hashes})
 
 
-def test_another_base_under_an_adapter_is_said(tmp_path, capsys):
+def test_an_adapter_goes_on_the_base_that_it_was_trained_on_wherever_that_is(tmp_path):
+    """The last name of a path is no evidence, nor is the beginning of a file."""
     base = tmp_path / "base"
     folder = tmp_path / "grpo"
     base.mkdir()
-    folder.mkdir()
-    (base / "model.safetensors").write_bytes(b"1")
-    write_json(folder / "adapter_config.json", {"base_model_name_or_path": str(base)})
-    hashes = {"model.name_or_path": checkpoints.hash_of_files([base / "model.safetensors"])}
+    (folder / "checkpoint-2").mkdir(parents=True)
+    (base / "model.safetensors").write_bytes(b"\0" * 2**25 + b"1")
+    hashes = {BASE: checkpoints.hash_of_model(base)}
     write_json(folder / "versions.json", {"sources": hashes})
-    checkpoints.require_weights(folder, "make grpo")
-    assert capsys.readouterr().out == ""
-    (base / "model.safetensors").write_bytes(b"2")
-    checkpoints.require_weights(folder, "make grpo")
-    assert f"files in {base} have changed since the adapter" in capsys.readouterr().out
+    for adapter in (folder, folder / "checkpoint-2"):
+        write_json(adapter / "adapter_config.json", {"base_model_name_or_path": str(base)})
+    moved = shutil.copytree(base, tmp_path / "of another name")
+    other = tmp_path / "two/base"
+    other.mkdir(parents=True)
+    (other / "model.safetensors").write_bytes(b"\0" * 2**25 + b"2")
+    for adapter in (folder, folder / "checkpoint-2"):
+        with pytest.raises(RecipeError, match=r"was trained on another base than the files that"):
+            adapter_of(read(tmp_path, f"model={{name_or_path: {other}}}"), adapter)
+        with pytest.raises(RecipeError) as error:  # the folder holds no more than that
+            adapter_of(read(tmp_path, f"model={{name_or_path: {moved}}}"), adapter)
+        assert "another base" not in str(error.value)
 
 
 def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_remain(tmp_path):
