@@ -52,7 +52,7 @@ def line_of(path: Path) -> Line:
     needs = needs.replace(" with ", " ").removeprefix("one ").removeprefix("a ")
     # without papers and years
     description = re.sub(r" \(.*?\)", "", description) or "no description"
-    return Line(path.stem, shorten(description, 38), shorten(needs, 18), shorten(result, 21))
+    return Line(path.stem, shorten(description, 38), shorten(needs, 18), shorten(result, 40))
 
 
 def shorten(text: str, width: int) -> str:
