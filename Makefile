@@ -14,10 +14,9 @@ FILE ?=
 CARD ?=
 # For `make check`: anything prints the whole recipe too.
 SHOW ?=
-# For `make view` and `make chat`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
+# For `make view` and `make chat`: folders of runs, the newest by default; a file to write in place of the run's page.html.
 RUN ?=
 HTML ?=
-PORT ?=
 # For `make compare`: folders of finished runs, or of a recipe's seeds.
 RUNS ?=
 # For `make seeds`: which, and the target that each runs.
@@ -47,8 +46,8 @@ READS_seeds := $(OF_RECIPE) SEEDS CHAIN
 READS_tune := $(OF_RECIPE) RATES
 READS_report := FILE
 READS_compare := RUNS
-READS_view := RUN HTML PORT
-READS_lab := HTML PORT
+READS_view := RUN HTML
+READS_lab := HTML
 READS_chat := RUN
 READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
 $(foreach target,test test-train test-ci,$(eval READS_$(target) := TESTS))
@@ -75,7 +74,7 @@ $(if $(NO_TARGETS),$(error there is no target $(NO_TARGETS); an option has a nam
 
 # A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
 # they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
-GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT RUNS SEEDS CHAIN RATES
+GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML RUNS SEEDS CHAIN RATES
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 export RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
@@ -235,14 +234,14 @@ report: setup  ## make every figure again from the files on disk: FILE=outputs/x
 compare: setup  ## compare finished runs, or recipes over their seeds, on the same problems: RUNS="outputs/a outputs/b"
 	@$(PY) stages.compare "RUNS=$$RUNS"
 
-view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
-	@$(PY) stages.view "RUN=$$RUN" $(if $(HTML),--html="$$HTML") $(if $(PORT),--port="$$PORT")
+view: setup  ## write what a run did as one page, and open it: curves, groups, what changed; HTML=x.html names another file
+	@$(PY) stages.view "RUN=$$RUN" $(if $(HTML),--html="$$HTML")
 
 chat: setup  ## ask a run's policy questions of your own, with the prompt it was trained with: RUN=outputs/x/grpo
 	@$(PY) stages.chat "RUN=$$RUN"
 
-lab: setup  ## GRPO to play with, in a browser, beside REINFORCE, RLOO and PPO; HTML=grpo.html writes one file
-	@$(PY) stages.view --lab $(if $(HTML),--html="$$HTML") $(if $(PORT),--port="$$PORT")
+lab: setup  ## GRPO to play with, in a browser, beside REINFORCE, RLOO and PPO, as one page; HTML=x.html names another file
+	@$(PY) stages.view --lab $(if $(HTML),--html="$$HTML")
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)

@@ -409,3 +409,5 @@ def _check_answers(lines: list):
         for key in INTEGERS:
             if type(answer[key]) is not int or not 0 <= answer[key] < 2**53:
                 raise TypeError(f"one of {', '.join(INTEGERS)} is no whole number")
+        if type(answer["truncated"]) is not bool:
+            raise TypeError("truncated is neither true nor false")

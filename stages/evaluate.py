@@ -62,8 +62,12 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         _report_gains(recipe, contestants, folders)
     if held_out and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
-    if "grpo" in labels and not model:
+    if model:
+        return
+    if "grpo" in labels:
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
+    else:
+        say(f"next: {make_command('grpo', recipe)}")
 
 
 def _problems(recipe: Recipe, held_out: bool) -> tuple[dict[str, list[dict]], dict[str, Sampling]]:
@@ -102,12 +106,18 @@ def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> 
 
 
 def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list[Path]):
-    """Write the evaluated runs' cards again, and print what each stage gained on each benchmark."""
+    """Write the evaluated runs' cards and pages again, and print what each stage gained on each
+    benchmark."""
     from evaluation import report
+    from viewer.page import write_beside
 
     runs = [contestant.trained for contestant in contestants if contestant.trained]
+    page = None
     for run_folder in runs:
         write_again(run_folder)
+        page = write_beside(run_folder)
+    if page:  # of the last stage, beside those before it
+        say(f"page: {page}, for any browser")
     if runs:
         labels = [contestant.label for contestant in contestants]
         lines = []

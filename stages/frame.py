@@ -107,6 +107,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     from evaluation import run_pages
     from training.model import load_tokenizer
     from training.train import Interrupts
+    from viewer.page import write_beside
 
     require_values(recipe, name)
     args = configs.training_config(recipe, name)  # which starts the process group
@@ -130,6 +131,9 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
         report = run_pages.write(folder.path)
         if stage.samples:
             say(f"{name}: report in {report}")
+        page = write_beside(folder.path)
+        if page:
+            say(f"{name}: page in {page}, for any browser")
     place = f"done, in {folder.path} (contents: docs/run.md)"
     _say_end(stage, recipe, [*trained.lines, place])
 
@@ -187,6 +191,7 @@ def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrup
     from training.model import base_model
     from training.saving import FiniteNumbers
     from training.train import require_known_head, train
+    from viewer.callback import WritePage
 
     trainer = training.trainer
     folder = start.folder
@@ -198,6 +203,7 @@ def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrup
     if not stage.samples:
         # A trainer that samples has its own, which also sees the prompts: training/trainer.py.
         trainer.add_callback(FiniteNumbers())
+    trainer.add_callback(WritePage(folder.path))
     train(trainer, folder, start.recipe, interrupts, stage.name)
 
 

@@ -164,11 +164,16 @@ def newest_good(folder: Path) -> str | None:
 def write_whole(file: Path, text: str):
     """Write a file so that it exists completely or not at all, whenever the machine stops."""
     partial = file.with_name(file.name + ".partial")
-    with partial.open("w", encoding="utf-8") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-    partial.rename(file)
+    partial.unlink(missing_ok=True)  # it may be a link of somebody else's run to another file
+    try:
+        with partial.open("w", encoding="utf-8") as opened:
+            opened.write(text)
+            opened.flush()
+            os.fsync(opened.fileno())
+        partial.rename(file)
+    except OSError:
+        partial.unlink(missing_ok=True)  # its bytes are needed where the disk is full
+        raise
     sync(file.parent)
 
 

@@ -1,1 +1,1 @@
-"""The page that shows what a run did: its data, its server, and the page itself."""
+"""The page that shows what a run did: its data, and the page itself."""

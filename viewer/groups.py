@@ -1,77 +1,110 @@
-"""The groups that a run sampled, from the parquet files of its completions: an index of all groups,
-and a single group."""
+"""The groups that a run sampled, from the parquet files of its completions, a file for a step."""
 
 import math
 import re
-from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 from zlib import crc32
 
 from data.prompt import question_text, transcript
-from data.sources import DataError, read_parquet
-from runs.folder import SAME_QUESTIONS, completion_files, run_file
+from data.sources import DataError, parquet
+from runs.folder import SAME_QUESTIONS
 from schema.names import RESERVED
-from viewer.runs import CUT, EXCERPT, describe, finite
+from viewer.runs import CUT, EXCERPT, finite
 
 # The columns that are no rewards and that every run writes.
 NEEDED = tuple(name for name in RESERVED if name != "steps")
 # The columns that a group's completions have on the page as they are.
 COPIED = ("rewards", "total", "advantage", "tokens", "truncated", "flags")
 TRUTH = "correct_answer"
-FOLDERS = ("completions", SAME_QUESTIONS)
 
 # Signs in a completion's text that its reward may not show.
 ANSWERS = re.compile(r"<answer>", re.I)
-EMPTY_THOUGHT = re.compile(r"^\s*(<think>)?\s*</think>", re.I)
-TEXT_AFTER = re.compile(r"</answer>\s*\S", re.I)
+# Possessive, since a policy may write spaces without end.
+EMPTY_THOUGHT = re.compile(r"^\s*+(<think>\s*+)?</think>", re.I)
+TEXT_AFTER = re.compile(r"</answer>\s*+\S", re.I)
 
 
-def index(run: Path) -> dict[str, Any]:
-    """`groups`: an entry for every group in the run's files, in order; `of`: their number;
-    `unreadable`: the number of files that are not what trl writes, or are being written; and `why`
-    the first of these cannot be read.
+def of_step(file: Path, description: dict) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The groups of a step, each with its entry in the list of groups.
 
     In an entry `asked` is equal for equal questions, `std` has ddof = 1, as in trl, and `right`,
-    the number of right answers, is None if no reward judges them.
+    the number of right answers, is None if no reward judges them. A group has its question and
+    completions with their rewards; `batch_completions` and `batch_tokens`, the size of the step's
+    batch; and with `scale_rewards: batch` `others`, the total rewards of the batch's other groups.
+
+    Args:
+        description: the run, as `viewer.runs.describe` returns it.
+
+    Raises:
+        ValueError: the file is not what trl writes, or has not the recipe's rewards.
     """
-    size, weights = _size_and_weights(describe(run))
-    entries = []
-    errors = []
-    for file in completion_files(run, FOLDERS):
-        state = file.stat()
-        file_entries, error = _index(file, state.st_mtime_ns, state.st_size, size, weights)
-        entries += file_entries
-        if error:
-            errors.append(error)
-    return {
-        "groups": entries,
-        "of": len(entries),
-        "unreadable": len(errors),
-        "why": next(iter(errors), None),
-    }
-
-
-def _place(file: Path, number: int) -> int:
-    """A group's place: its number in its step's file; of the questions that every evaluation
-    samples −1, −2, and so on."""
-    return -1 - number if file.parent.name == SAME_QUESTIONS else number
-
-
-@lru_cache(maxsize=20_000)
-def _index(
-    file: Path, _mtime: int, _bytes: int, size: int, weights: tuple[float, ...]
-) -> tuple[list[dict[str, Any]], str | None]:
-    try:
-        rows = _read_rows(file, weights)
-    except ValueError as error:  # being written, torn by a full disk, or a stranger's
-        return [], str(error)
-    entries = []
+    rows = _read_rows(file, tuple(description["rewards"].values()))
+    size = group_size(description)
+    shares = _shares(rows, size, description)
+    totals = []
+    if description["settings"]["scale_rewards"] == "batch":
+        totals = _column(rows, "total")
+    groups = []
     for first in range(0, len(rows), size):
-        entries.append(_entry(rows[first : first + size], _place(file, first // size)))
-    return entries, None
+        members = rows[first : first + size]
+        place = first // size
+        if file.parent.name == SAME_QUESTIONS:
+            place = -1 - place  # in place of its number: a question of every evaluation
+        group = _group(members, shares, first) | {"group": place}
+        group["others"] = totals[:first] + totals[first + size :]
+        group["batch_completions"] = len(rows)
+        group["batch_tokens"] = sum(_column(rows, "tokens"))
+        groups.append((_entry(members, place), group))
+    return groups
+
+
+def count(file: Path, description: dict) -> int:
+    """The number of groups in a step's file, from its last bytes alone. Raises ValueError where it
+    is no parquet file."""
+    import pyarrow.parquet
+
+    with file.open("rb") as opened:
+        rows = pyarrow.parquet.read_metadata(opened).num_rows
+    return -(-rows // group_size(description))
+
+
+def group_size(description: dict) -> int:
+    """The completions of a group."""
+    size = description["settings"]["num_generations"]
+    return size if type(size) is int and size > 0 else 1
+
+
+def _shares(rows: list[dict], size: int, description: dict) -> list[list[dict] | None]:
+    """The steps of each completion, with what each adds to the advantage of its tokens; None where
+    the run rewards no steps."""
+    weight = description["weight_of_steps"]
+    if weight is None:
+        return [None] * len(rows)
+    from training.step_rewards import shares_of_steps  # imports torch, which takes seconds
+
+    scale = description["settings"]["scale_rewards"] or "none"
+    return shares_of_steps(_column(rows, "steps"), size, weight, scale)
+
+
+def _group(members: list[dict], shares: list[list[dict] | None], first: int) -> dict[str, Any]:
+    """The question and the completions of a group, whose first is the `first` of its step."""
+    completions = []
+    for number, row in enumerate(members, first):
+        completion = {key: row[key] for key in COPIED}
+        completion["row"] = number
+        completion["text"] = row["text"][:CUT]
+        completion["length"] = len(row["text"])
+        completion["steps"] = shares[number]
+        completions.append(completion)
+    return {
+        "step": members[0]["step"],
+        "question": members[0]["question"][:CUT],
+        "system": members[0]["system"],
+        "gold": members[0]["gold"],
+        "rows": completions,
+    }
 
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
@@ -102,80 +135,11 @@ def _column(rows: list[dict], name: str) -> list:
     return [row[name] for row in rows]
 
 
-def search(run: Path, words: str) -> list[list[int]]:
-    """[step, group] of each group whose question or completions have these words, in upper or lower
-    case."""
-    size, weights = _size_and_weights(describe(run))
-    matches: dict[tuple[int, int], None] = {}  # in order, without repetitions
-    for file in completion_files(run, FOLDERS):
-        with suppress(ValueError):  # see _index
-            for i, row in enumerate(_read_rows(file, weights)):
-                if words.casefold() in f"{row['question']}\n{row['text']}".casefold():
-                    matches[row["step"], _place(file, i // size)] = None
-    return list(map(list, matches))
-
-
-def group(run: Path, step: int, place: int) -> dict[str, Any]:
-    """A group: its question and completions with their rewards, and `others`, the total rewards of
-    the other groups of its batch, which `scale_rewards: batch` needs. Raises ValueError where there
-    is no such group."""
-    folder = SAME_QUESTIONS if place < 0 else "completions"
-    return _group(step, place, *_read_step(run, step, folder))
-
-
-def _group(step: int, place: int, rows: list[dict], size: int, description: dict) -> dict[str, Any]:
-    first = size * (place if place >= 0 else -1 - place)
-    members = rows[first : first + size]
-    if not members:
-        raise ValueError(f"step {step} has no group {place}")
-    shares = [None] * len(rows)
-    weight = description["weight_of_steps"]
-    if weight is not None:
-        from training.step_rewards import shares_of_steps  # imports torch, which takes seconds
-
-        scale = description["settings"]["scale_rewards"] or "none"
-        shares = shares_of_steps(_column(rows, "steps"), size, weight, scale)
-    completions = []
-    for number, row in enumerate(members, first):
-        completion = {key: row[key] for key in COPIED}
-        completion["row"] = number
-        completion["text"] = row["text"][:CUT]
-        completion["length"] = len(row["text"])
-        completion["steps"] = shares[number]
-        completions.append(completion)
-    return {
-        "step": step,
-        "group": place,
-        "question": members[0]["question"][:CUT],
-        "system": members[0]["system"],
-        "gold": members[0]["gold"],
-        "rows": completions,
-        "others": _column(rows[:first] + rows[first + size :], "total"),
-        "batch_tokens": sum(_column(rows, "tokens")),
-    }
-
-
-def _read_step(run: Path, step: int, folder: str = "completions") -> tuple[list[dict], int, dict]:
-    """(rows of a step's file, completions of a group, the run's description)."""
-    description = describe(run)
-    size, weights = _size_and_weights(description)
-    file = run_file(run, f"{folder}/completions_{step:05d}.parquet")
-    return _read_rows(file, weights), size, description
-
-
-def _size_and_weights(description: dict) -> tuple[int, tuple[float, ...]]:
-    """(completions of a group, weight of each reward) of a run as `describe` returns it."""
-    size = description["settings"]["num_generations"]
-    if type(size) is not int or size < 1:
-        size = 1
-    return size, tuple(description["rewards"].values())
-
-
 def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """The rows of a file of completions, with their total rewards and the flags of their texts.
     Raises ValueError where the file has no completions, or not the recipe's rewards."""
     try:
-        rows = read_parquet(file, NEEDED)
+        rows = parquet(file, NEEDED)
         names = [name for name in (rows or [{}])[0] if name not in RESERVED]
         if rows and len(names) != len(weights):
             message = f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}"
@@ -197,7 +161,7 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
     text = transcript(row["completion"])
     advantage = finite(row["advantage"])
     return {
-        "step": row["step"],
+        "step": int(row["step"]),
         "question": question_text(row["prompt"]),
         "system": _system_text(row["prompt"]),
         "text": text,

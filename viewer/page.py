@@ -1,30 +1,22 @@
-"""The page: served in parts, or written as one file that needs neither server nor network; and the
-answers to its questions, which are paths. The server is for who has its address, in which a random
-token stands: other accounts of the machine reach its port too. It only reads."""
+"""The page of some runs: one HTML file with everything in it, which needs neither a server nor the
+network. Whatever a model or a data set wrote is text in it."""
 
-import base64
-import hashlib
 import json
-import re
-import secrets
-import signal
-import socket
-from collections.abc import Callable, Iterator
-from functools import partial
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
-
-from runs.folder import public
+from console.terminal import say
+from runs.folder import SAME_QUESTIONS, completion_files, public, recipe_in
+from training.checkpoints import write_whole
 from viewer import groups
-from viewer.runs import about, advice, changed, curves, describe, pair, results
+from viewer.runs import about, advice, changed, curves, describe, evenly, pair, results
 
+NAME = "page.html"  # in a run's folder
 FOLDER = Path(__file__).parent / "page"
 # The lab's choices and default settings, which page/lab.js explains.
 LAB = json.loads((FOLDER / "lab.json").read_text(encoding="utf-8"))
@@ -35,23 +27,27 @@ WIDGETS = ("group", "signal", "ratio", "drift", "credit", "hacking", "bandit", "
 OURS += (*(f"lab-{name}.js" for name in WIDGETS), "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
-ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")
-# The most completions, and questions of an evaluation, of a run in one file.
-COMPLETIONS = 4_000
-FLIPS = 300
-LONGEST_ANSWER = 200  # characters of an answer that a reader of the lab types
-# The browser that shows the page may fetch nothing from other sites, send nothing to them, and
-# frame nothing.
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+LARGEST = 20 * 2**20  # bytes of what a page shows, about
+GROUPS = 8  # of a step, where the groups of all steps are too many
+QUESTIONS = 300  # of an evaluation
+
+
+class Step(NamedTuple):
+    """The groups of a step's file, or some of them.
+
+    Attributes:
+        entries: their entries in the list of groups.
+        answers: each as JSON text, by its question.
+        size: the bytes of both.
+        count: how many the file has.
+        error: why it cannot be read.
+    """
+
+    entries: list[dict[str, Any]]
+    answers: dict[str, str]
+    size: int
+    count: int
+    error: str | None = None
 
 
 def asset(name: str) -> str:
@@ -59,197 +55,216 @@ def asset(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def served_page() -> str:
-    """The page that gets its data from a server."""
-    head = [f'<link rel="stylesheet" href="{name}">' for name in STYLES]
-    head += [f'<script defer src="{name}"></script>' for name in SCRIPTS]
-    return asset("index.html").replace("<!-- head -->", "\n".join(head))
+def write(file: Path, runs: list[Path]):
+    """Write the page of some runs into a file; without runs, it is the lab alone.
+
+    Raises:
+        OSError: the system refuses the file.
+    """
+    write_whole(file, standalone_page(runs))
+
+
+def write_beside(run: Path) -> Path | None:
+    """Write a run's page into its folder, and return its path. What keeps it from being written is
+    printed, and ends no training."""
+    file = run / NAME
+    try:
+        write(file, [run])
+    except OSError as error:
+        say(f"{file} was not written ({error.strerror or error}): `make view` writes it")
+        return None
+    except Exception:  # a mistake of ours, whose trace is worth more than the page
+        traceback.print_exc()
+        say(f"{file} was not written, for the reason above; all else goes on")
+        return None
+    return file
 
 
 def standalone_page(runs: list[Path]) -> str:
-    """The page with its data in it; a run with many groups has an even sample of them, and the page
-    says so."""
-    answers = json.dumps(dict(_answers(runs)), allow_nan=False, ensure_ascii=False)
-    answers = json.loads(public(answers, *runs))
-    sources = ""
-    tail = ""
-    for script in map(asset, SCRIPTS):
-        digest = hashlib.sha256(script.encode()).digest()
-        sources += f" 'sha256-{base64.b64encode(digest).decode()}'"
-        tail += f"\n<script>{script}</script>"
-    # Only these scripts may run, whatever a completion contains, and none may reach the network.
-    policy = (
-        f"default-src 'none'; script-src{sources}; style-src 'unsafe-inline';"
-        " img-src data:; base-uri 'none'"
-    )
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    for style in map(asset, STYLES):
-        head += f"\n<style>{style}</style>"
-    # In a script element only `</script` and `<!--` have a meaning, and JSON can escape every <.
-    data = json.dumps(answers, allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
-    tail = f'<script type="application/json" id="answers">{data}</script>{tail}'
+    """The page as HTML. A run with many groups has an even sample of them, and the page says so."""
+    entries = []
+    for question, text in _answers(runs).items():
+        entries.append(f"{_dumped(question)}:{text}")
+    data = "{" + ",\n".join(entries) + "}"
+    head = "\n".join(f"<style>{asset(name)}</style>" for name in STYLES)
+    tail = f'<script type="application/json" id="answers">{data}</script>'
+    for name in SCRIPTS:
+        tail += f"\n<script>{asset(name)}</script>"
     return asset("index.html").replace("<!-- head -->", head).replace("<!-- tail -->", tail)
 
 
-def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
-    """Every question that the standalone page can ask, with its answer."""
-    for question in ("runs", "lab"):
-        yield question, answer(runs, question)
-    for number in range(len(runs)):
-        ask = partial(_ask, runs, number)
-        for name in ("curves", "advice", "results", "about"):
-            yield ask(name)
-        yield from _group_answers(ask, COMPLETIONS // len(runs))
-        yield from _evaluation_answers(ask, describe(runs[number])["evaluations"])
+def _answers(runs: list[Path]) -> dict[str, str]:
+    """The JSON text of each answer, by its question: `runs`, `lab`, or `0/group/40/3`, which is
+    group 3 of step 40 of the first run."""
+    as_json = Json(runs)
+    answers = {"lab": as_json.text(LAB | {"memory": json.loads(asset("memory.json"))})}
+    descriptions = []
+    for number, run in enumerate(runs):
+        recipe = recipe_in(run)
+        description = describe(run, recipe)
+        descriptions.append(description)
+        answers_of_run = _answers_of(run, recipe, description, as_json, LARGEST // len(runs))
+        for question, text in answers_of_run.items():
+            answers[f"{number}/{question}"] = text
+    answers["runs"] = as_json.text(descriptions)
+    return answers
 
 
-def _ask(runs: list[Path], number: int, path: str) -> tuple[str, Any]:
-    """A question about a run, and its answer."""
-    return f"{number}/{path}", answer(runs, f"{number}/{path}")
-
-
-def _group_answers(ask: Callable, completions: int) -> Iterator[tuple[str, Any]]:
-    question, index = ask("groups")
-    entries = index["groups"]
-    largest = max([entry["n"] for entry in entries], default=1)
-    limit = max(1, completions // largest)
-    trained = [place for place, entry in enumerate(entries) if entry["group"] >= 0]
-    again = [place for place, entry in enumerate(entries) if entry["group"] < 0]
-    # Of each question that every evaluation samples, about as many steps.
-    again.sort(key=lambda place: entries[place]["group"])
-    again = evenly(again, limit // 2)
-    chosen = sorted(again + evenly(trained, limit - len(again)))
-    entries = [entries[place] for place in chosen]
-    yield question, index | {"groups": entries}
-    for entry in entries:
-        yield ask(f"group/{entry['step']}/{entry['group']}")
-
-
-def _evaluation_answers(ask: Callable, evaluations: dict) -> Iterator[tuple[str, Any]]:
-    for benchmark, labels in evaluations.items():
+def _answers_of(
+    run: Path, recipe: dict, description: dict, as_json: "Json", room: int
+) -> dict[str, str]:
+    """The answers about one run, in about `room` bytes."""
+    answers = {
+        "curves": as_json.answer(curves, run),
+        "advice": as_json.answer(advice, run, recipe),
+        "results": as_json.answer(results, run),
+        "about": as_json.answer(about, run, recipe),
+    }
+    room -= size_of(answers)
+    pairs = []
+    for benchmark, labels in description["evaluations"].items():
         for before, after in combinations(labels, 2):
-            models = f"{benchmark}/{before}/{after}"
-            question, changes = ask(f"changed/{models}")
-            number = min(FLIPS, changes["counts"]["won"] + changes["counts"]["lost"])
-            rows = changes["rows"][:number] + evenly(changes["rows"][number:], FLIPS - number)
-            yield question, changes | {"rows": rows}
-            for row in rows:
-                yield ask(f"pair/{models}/{row['id']}")
+            pairs.append((benchmark, before, after))
+    for models in pairs:
+        answers |= _changes(run, models, as_json, max(0, room) // 3 // len(pairs))
+    return answers | _groups(run, description, as_json, room - size_of(answers))
 
 
-def evenly(rows: list, count: int) -> list:
-    """At most `count` of the rows, at even distances, including the first and the last."""
-    if len(rows) <= count or count < 2:
-        return rows[: max(0, count)]
-    return [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
+def size_of(answers: dict[str, str]) -> int:
+    """The bytes of answers and of their questions, which are ASCII."""
+    return sum(len(question) + len(text) for question, text in answers.items())
 
 
-# The questions ------------------------------------------------------------------------------------
+class Json:
+    """Writes answers as JSON that may stand in a script element, with the public names of folders.
 
-# The pattern of a question's path, and the function that answers it for a run.
-QUESTIONS: dict[str, Callable[..., Any]] = {
-    r"curves": curves,
-    r"advice": advice,
-    r"results": results,
-    r"about": about,
-    r"search/(.+)": groups.search,
-    r"groups": groups.index,
-    r"group/(\d+)/(-?\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
-    r"changed/([^/]+)/([^/]+)/([^/]+)": changed,
-    r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, name, a, b, i: pair(run, name, a, b, int(i)),
-}
-# The errors that files which no run wrote can cause.
-FILE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, OSError)
-FILE_ERRORS += (RecursionError, MemoryError)
+    Args:
+        folders: the folders of the page's runs.
+    """
 
+    def __init__(self, folders: Sequence[Path]):
+        self.folders = folders
+        private = [*(folder.absolute() for folder in folders), Path.cwd()]
+        private.append(os.path.expanduser("~"))  # noqa: PTH111, which raises where there is none
+        self.private = [_dumped(str(folder))[1:-1] for folder in private]
 
-def error_message(error: Exception) -> str:
-    """The message for a reader about one of `FILE_ERRORS`."""
-    if isinstance(error, ValueError | OSError):
-        return str(error)
-    return f"a file is not what a run wrote ({error})"
+    def text(self, value: Any) -> str:
+        """The JSON text of a value. Raises ValueError for a number that JSON lacks."""
+        text = _dumped(value)
+        if any(folder in text for folder in self.private):
+            text = _dumped(self._public(value))
+        return text
 
-
-def answer(runs: list[Path], question: str) -> Any:
-    """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the run's place
-    in `runs`. Raises ValueError where there is none; the message is for the reader of the page."""
-    if question == "runs":
-        return list(map(describe, runs))
-    if question == "lab":
-        return LAB | {"memory": json.loads(asset("memory.json"))}
-    if question.startswith("judge/"):
-        return _judge(question.removeprefix("judge/"))
-    number, _, path = question.partition("/")
-    if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
-        raise ValueError(f"there is no run {number:.20}")
-    for pattern, function in QUESTIONS.items():
-        match = re.fullmatch(pattern, path)
-        if match:
-            return function(runs[int(number)], *match.groups())
-    raise ValueError(f"nothing answers {path:.80}")
-
-
-def _judge(text: str) -> dict:
-    """{right, reason}: what the reward says of an answer to the question of the lab's group, by the
-    verifier's processes and within their time."""
-    from evaluation.answers import judged  # loads the verifier, for which no page waits
-
-    if len(text) > LONGEST_ANSWER:
-        raise ValueError(f"an answer has at most {LONGEST_ANSWER} characters here")
-    row = {"problem": LAB["group"]["question"], "solution": LAB["group"]["gold"]}
-    [verdict] = judged([row], [f"<answer>{text}</answer>"], strict=True)
-    return {"right": verdict["right"], "reason": verdict["reason"]}
-
-
-# The server ---------------------------------------------------------------------------------------
-
-
-def app(runs: list[Path], token: str) -> Starlette:
-    """The application that shows these runs, at `/<token>/` alone: neither another account of this
-    machine nor a page of another site knows that address."""
-    routes = [Route("/", _page)]
-    for name in ASSETS:
-        routes.append(Route(f"/{name}", partial(_asset, name=name)))
-    routes += [Route("/api/{question:path}", _answer_endpoint(runs))]
-    refused = _error("open the complete address that `make view` has printed", 403)
-    return Starlette(routes=[Mount(f"/{token}", routes=routes), Mount("", refused)])
-
-
-def serve(runs: list[Path], port: int, ready: Callable[[int, str], None]):
-    """Serve the page on 127.0.0.1 until Ctrl-C; port 0 takes a free port. `ready` is called with
-    the port and the token. Raises OSError where the port is taken."""
-    token = secrets.token_urlsafe(16)
-    application = app(runs, token)
-    config = uvicorn.Config(application, log_level="warning", access_log=False, server_header=False)
-    server = uvicorn.Server(config)
-    # An interrupt raised while the event loop starts would leave half a loop, and Python would
-    # complain about it.
-    signal.signal(signal.SIGINT, server.handle_exit)
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
-        listening.listen()
-        ready(listening.getsockname()[1], token)
-        server.run(sockets=[listening])
-
-
-def _page(request: Request) -> Response:
-    return Response(served_page(), media_type="text/html", headers=HEADERS)
-
-
-def _asset(request: Request, name: str) -> Response:
-    return Response(asset(name), media_type=ASSETS[name], headers=HEADERS)
-
-
-def _answer_endpoint(runs: list[Path]) -> Callable:
-    def respond(request: Request) -> Response:
+    def answer(self, function: Callable, *arguments: Any) -> str:
+        """The JSON text of what a function returns; of its message, where it cannot."""
         try:
-            return JSONResponse(answer(runs, request.path_params["question"]), headers=HEADERS)
-        except FILE_ERRORS as error:
-            return _error(error_message(error), 404)
+            return self.text(function(*arguments))
+        except (ValueError, OSError) as error:
+            return self.text({"error": str(error)})
 
-    return respond
+    def _public(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return public(value, *self.folders)
+        if isinstance(value, dict):
+            return {self._public(key): self._public(entry) for key, entry in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._public(entry) for entry in value]
+        return value
 
 
-def _error(message: str, status: int) -> Response:
-    return JSONResponse({"error": message}, status, headers=HEADERS)
+def _dumped(value: Any) -> str:
+    """JSON in ASCII without a <, so that nothing in it ends a script element or begins a
+    comment."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+# The groups ---------------------------------------------------------------------------------------
+
+
+def _groups(run: Path, description: dict, as_json: Json, room: int) -> dict[str, str]:
+    """The list of groups, and each of them. At most half of the room is for the questions that
+    every evaluation samples."""
+
+    def read(file: Path, most: int | None) -> Step:
+        return _step(file, description, as_json, most)
+
+    repeated = completion_files(run, (SAME_QUESTIONS,))
+    trained = completion_files(run)
+    steps = _even_sample(repeated, read, room // 2)
+    steps += _even_sample(trained, read, room - sum(step.size for step in steps))
+    entries = []
+    answers = {}
+    errors = []
+    for step in steps:
+        entries += step.entries
+        answers |= step.answers
+        if step.error:
+            errors.append(step.error)
+    entries.sort(key=lambda entry: (entry["step"], entry["group"] < 0, abs(entry["group"])))
+    index = {"groups": entries, "unreadable": len(errors), "why": next(iter(errors), None)}
+    index["of"] = sum(step.count for step in steps)
+    if len(steps) < len(repeated) + len(trained):
+        index["of"] = 0
+        for file in repeated + trained:
+            with suppress(ValueError, OSError):  # being written, or torn by a full disk
+                index["of"] += groups.count(file, description)
+    return {"groups": as_json.text(index)} | answers
+
+
+def _step(file: Path, description: dict, as_json: Json, most: int | None) -> Step:
+    """The groups of a step's file, at most so many, chosen evenly."""
+    try:
+        read = groups.of_step(file, description)
+    except (ValueError, OSError) as error:  # being written, torn by a full disk, or a stranger's
+        return Step([], {}, 0, 0, str(error))
+    chosen = read if most is None else evenly(read, most)
+    answers = {}
+    for entry, group in chosen:
+        answers[f"group/{entry['step']}/{entry['group']}"] = as_json.text(group)
+    entries = [entry for entry, _ in chosen]
+    return Step(entries, answers, size_of(answers) + len(as_json.text(entries)), len(read))
+
+
+def _even_sample(
+    files: list[Path], read: Callable[[Path, int | None], Step], room: int
+) -> list[Step]:
+    """What the files hold where there is room for it. Else of as many of them as have room, chosen
+    evenly, a few groups each. The first, the middle and the last file show how much that is."""
+    for most in (None, GROUPS):
+        examples = [read(file, most) for file in evenly(files, 3)]
+        mean = 1 + sum(step.size for step in examples) // max(1, len(examples))
+        if mean * len(files) <= room:
+            break
+    steps = [read(file, most) for file in evenly(files, room // mean)]
+    size = sum(step.size for step in steps)
+    while steps and size > room:
+        steps = evenly(steps, min(len(steps) - 1, len(steps) * room // size))
+        size = sum(step.size for step in steps)
+    return steps
+
+
+# The evaluations ----------------------------------------------------------------------------------
+
+
+def _changes(run: Path, models: tuple[str, str, str], as_json: Json, room: int) -> dict[str, str]:
+    """The list of the questions of an evaluation, the won and the lost first, and both answers to
+    each; as many as have room. `models`: the benchmark, and the labels before and after."""
+    name = "/".join(models)
+    try:
+        changes = changed(run, *models)
+    except (ValueError, OSError) as error:
+        return {f"changed/{name}": as_json.text({"error": str(error)})}
+    flips = changes["counts"]["won"] + changes["counts"]["lost"]
+    most = QUESTIONS
+    size = room + 1
+    while size > room:
+        number = min(most, flips)
+        rows = changes["rows"][:number] + evenly(changes["rows"][number:], most - number)
+        answers = {}
+        for row in rows:
+            question = f"pair/{name}/{row['id']}"
+            answers[question] = as_json.answer(pair, run, *models, row["id"])
+        size = size_of(answers)
+        most = min(most - 1, most * room // max(1, size))
+    return {f"changed/{name}": as_json.text(changes | {"rows": rows})} | answers

@@ -1,5 +1,5 @@
-"""A run's folder as the page shows it. The page only reads, and only inside the folder: a run may
-be a stranger's."""
+"""A run's folder as its page shows it. Only files inside the folder are read: a run may be a
+stranger's."""
 
 import json
 from functools import lru_cache
@@ -16,7 +16,6 @@ from runs.folder import (
     object_in,
     read_answers,
     read_metrics,
-    recipe_in,
     reduced,
     run_file,
     section,
@@ -34,7 +33,7 @@ SETTINGS = ("num_generations", "scale_rewards", "multi_objective_aggregation", "
 SETTINGS += ("epsilon", "epsilon_high", "learning_rate", "max_completion_length", "num_iterations")
 SETTINGS += ("max_steps", "use_vllm", "steps_per_generation", "gradient_accumulation_steps")
 SETTINGS += ("generation_batch_size", "mask_truncated_completions")
-MOST_NUMBERS = 10_000_000  # steps × names of metrics
+MOST_NUMBERS = 1_000_000  # steps × names of metrics: some 8 MB
 EXCERPT = 160  # characters of a question in a list
 FEW = 3  # won and lost questions beside a result
 CUT = 20_000  # characters of a completion
@@ -49,10 +48,9 @@ KINDS = {
 }
 
 
-def describe(run: Path) -> dict[str, Any]:
+def describe(run: Path, recipe: dict) -> dict[str, Any]:
     """A run as JSON: its names, settings, rewards with their weights, state, hardware and
-    evaluations."""
-    recipe = recipe_in(run)
+    evaluations. `recipe`: as it was saved."""
     summary = object_in(run, "summary.json")
     stage = stage_of(run)
     values = configs.defaults(stage) | section(recipe, stage)
@@ -65,7 +63,6 @@ def describe(run: Path) -> dict[str, Any]:
     return {
         "name": name_of(run),
         "stage": stage,
-        "folder": str(run),
         "settings": settings,
         "rewards": weights,
         "weight_of_steps": weight_of_steps,
@@ -98,7 +95,8 @@ def _weights(recipe: dict) -> tuple[dict[str, float], float | None]:
 def curves(run: Path) -> dict[str, list]:
     """Every number that a run logged, as columns: "step", in order, and for each metric a value or
     None for each step; and `held_out/…`, the number of problems in an evaluation and the 95%
-    interval of its accuracy."""
+    interval of its accuracy. A run that logged too many has an even sample of its steps, and all
+    with an evaluation."""
     run_file(run, "metrics.jsonl")  # raises where it is not a file of this folder
     rows: dict[int, dict] = {}
     for line in read_metrics(run):
@@ -115,18 +113,43 @@ def curves(run: Path) -> dict[str, list]:
     steps = sorted(rows)
     names = set().union(*rows.values())
     if len(steps) * len(names) > MOST_NUMBERS:
-        raise ValueError(f"{run} logged more numbers than a page can show")
+        steps = _fewer_steps(rows, MOST_NUMBERS // len(names))
     columns = {}
     for name in sorted(names):
         columns[name] = [finite(rows[step].get(name)) for step in steps]
     return columns | {"step": steps}
 
 
-def advice(run: Path) -> list[dict[str, Any]]:
+def _fewer_steps(rows: dict[int, dict], count: int) -> list[int]:
+    """So many of the steps of `rows`, chosen evenly, beside those with an evaluation. The seconds
+    of a step that is left out are added to the next that stays."""
+    chosen = set(evenly(sorted(rows), count))
+    seconds: dict[str, float] = {}
+    steps = []
+    for step in sorted(rows):
+        row = rows[step]
+        for key, value in row.items():
+            if key.startswith("seconds/"):
+                seconds[key] = seconds.get(key, 0.0) + value
+        if step in chosen or "held_out/n" in row:
+            row |= seconds
+            seconds = {}
+            steps.append(step)
+    return steps
+
+
+def evenly(rows: list, count: int) -> list:
+    """At most `count` of the rows, at even distances, including the first and the last."""
+    if len(rows) <= count or count < 2:
+        return rows[: max(0, count)]
+    return [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
+
+
+def advice(run: Path, recipe: dict) -> list[dict[str, Any]]:
     """The advice of docs/trouble.md's rules, which are for GRPO, on the run so far."""
     if stage_of(run) != "grpo":
         return []
-    advice = advice_on(read_metrics(run), recipe_in(run), finished(run))
+    advice = advice_on(read_metrics(run), recipe, finished(run))
     return [sentence._asdict() for sentence in advice]
 
 
@@ -147,10 +170,9 @@ def finite(value: Any) -> float | None:
     return None
 
 
-def about(run: Path) -> dict[str, dict[str, str]]:
+def about(run: Path, recipe: dict) -> dict[str, dict[str, str]]:
     """The inputs of a run, as texts by `section.key`: its `recipe` as it was saved; the recipe
     `filled` with the libraries' defaults; its `data`; and the `versions` of the software."""
-    recipe = recipe_in(run)
     filled = dict(recipe)
     for name, settings in recipe.items():
         if name in STAGES and isinstance(settings, dict):

@@ -7,11 +7,12 @@ a desk's and a phone's screen.
 """
 
 import argparse
+import tempfile
 from itertools import product
 from pathlib import Path
 
 from runs.folder import find_runs
-from tests.viewer.browser import CHROMIUM, FLAGS, served
+from tests.viewer.browser import CHROMIUM, FLAGS, address_of
 
 FOLDER = Path("docs/img")
 
@@ -19,12 +20,13 @@ FOLDER = Path("docs/img")
 def lab(folder: Path):
     from playwright.sync_api import sync_playwright
 
-    with served() as port, sync_playwright() as playwright:
+    address = address_of(folder / "lab.html")
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for scheme, width in product(("light", "dark"), (1440, 390)):
             size = {"width": width, "height": 900}
             page = browser.new_page(viewport=size, color_scheme=scheme)
-            page.goto(f"http://127.0.0.1:{port}/")
+            page.goto(address)
             page.wait_for_selector(".seeds [data-trapped]", timeout=120_000)
             page.screenshot(path=folder / f"first-{width}-{scheme}.png")
             for section in page.locator("section.play").all():
@@ -44,13 +46,14 @@ def main(run: str, step: int, group: int):
         "changed": ("changed/0", ".pair", 460),
         "lab": ("lab/0", ".seeds [data-trapped]", 1100),
     }
-    with served(find_runs([run])[0]) as port, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        file = address_of(Path(folder, "page.html"), find_runs([run])[0])
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, (address, there, height) in views.items():
             page = browser.new_page(
                 viewport={"width": 1120, "height": height}, color_scheme="light"
             )
-            page.goto(f"http://127.0.0.1:{port}/#{address}")
+            page.goto(file + address)
             page.wait_for_selector(there)
             page.wait_for_timeout(1000)
             page.screenshot(path=FOLDER / f"{name}.png")

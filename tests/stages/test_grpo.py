@@ -20,6 +20,7 @@ from tests.support import (
     OF_DPO,
     ROOT,
     copied,
+    kill_when,
     read_lines,
     refused,
     run_program,
@@ -28,6 +29,7 @@ from tests.support import (
     weights,
     write_lines,
 )
+from tests.viewer.browser import data_of
 from tests.waits import capture
 from training.model import load_tokenizer
 from training.problem_sets import load_train
@@ -53,6 +55,30 @@ def test_a_stage_says_how_it_went_and_what_is_next(chain):
     # as the report has it
     assert difference.startswith("grpo → dpo: ") and f"- {difference}" in evaluation
     assert "next: make view RUN=" in grpo and "next: make view RUN=" in last
+    for stage, said in (("sft", sft), ("grpo", grpo)):
+        assert f"{stage}: page in {chain}/{stage}/page.html" in said
+    assert f"page: {chain}/dpo/page.html" in evaluation
+
+
+@pytest.mark.train
+def test_a_run_writes_its_page_at_each_evaluation_and_at_its_end(chain, tmp_path):
+    copied(chain, tmp_path, "sft")
+    file = tmp_path / "grpo/page.html"
+    settings = "grpo.max_steps=6 grpo.eval_steps=2 evaluate.checkpoint_problems=8"
+    arguments = tiny(tmp_path, *settings.split())
+    kill_when(file.is_file, "grpo", *arguments)
+    answers = data_of(file.read_text())
+    assert not answers["runs"][0]["finished"]
+    last = answers["0/curves"]["step"][-1]
+    assert last in (2, 4, 6) and answers["0/curves"]["held_out/n"][-1] == 8
+    assert max(group["step"] for group in answers["0/groups"]["groups"]) == last
+    run_stage("grpo", *arguments)
+    answers = data_of(file.read_text())
+    assert answers["runs"][0]["finished"] and answers["0/curves"]["step"][-1] == 6
+    assert answers["0/results"] == []
+    run_stage("evaluate", *arguments, "--held-out")
+    [result] = data_of(file.read_text())["0/results"]
+    assert [model["label"] for model in result["models"]] == ["base", "sft", "grpo"]
 
 
 def test_a_run_leaves_a_folder_a_person_can_read(chain):

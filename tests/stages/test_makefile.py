@@ -123,8 +123,8 @@ def test_a_name_in_a_printed_command_arrives_complete_and_nothing_in_it_runs(nam
     options = {"RECIPE": name, "CARD": name, "ACCELERATE": name, "PROCESSES": name}
     check = ["stages.check", f"recipes/{name}.yaml", f"a={name}", f"--card={name}"]
     assert stages_run("check", **options, ARGS=[f"a={name}"]) == [check]
-    view = ["stages.view", name, f"--html={name}", f"--port={name}"]
-    assert stages_run("view", RUN=[name], HTML=name, PORT=name) == [view]
+    view = ["stages.view", name, f"--html={name}"]
+    assert stages_run("view", RUN=[name], HTML=name) == [view]
 
 
 NAME = HOSTILE[5]

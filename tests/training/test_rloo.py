@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from trl import GRPOConfig, RLOOConfig
 
+from runs.folder import recipe_in
 from schema.configs import training_config
 from schema.recipe import load_recipe
 from tests.support import CHAIN, copied, read_lines, refused, run_stage, same_weights
@@ -48,6 +49,6 @@ def test_it_leaves_all_that_grpo_leaves(chain, tmp_path):
         total = (rows["correct_answer"] + 0.25 * rows["format_tags"]).to_numpy().reshape(-1, 8)
         baseline = (total.sum(axis=1, keepdims=True) - total) / 7
         assert rows["advantage"].to_numpy() == pytest.approx((total - baseline).ravel(), abs=1e-6)
-    settings_of_run = describe(run)["settings"]
+    settings_of_run = describe(run, recipe_in(run))["settings"]
     assert (settings_of_run["loss_type"], settings_of_run["scale_rewards"]) == ("rloo", "none")
     assert "algorithm: rloo there, None here" in refused("grpo", *settings, "algorithm=null")

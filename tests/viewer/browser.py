@@ -1,17 +1,14 @@
-"""What the tests of the page share: its server in a thread, a browser's settings, and what stands
-in a tab."""
+"""What the tests of the page share: its data, a browser's settings, and what stands in a tab."""
 
+import json
 import os
+import re
 import shutil
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import uvicorn
 
 from tests.made_runs import TABLE
 from viewer import page
@@ -27,24 +24,26 @@ CURVES, GROUP, PAIR = ".chart canvas", "[data-advantage]", ".pair"  # what a vie
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
-@contextmanager
-def served(*runs: Path) -> Iterator[str]:
-    """`port/token` of a server that shows these runs, in a thread of this process."""
-    server = uvicorn.Server(
-        uvicorn.Config(page.app(list(runs), "token"), log_level="warning", lifespan="off")
-    )
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, args=([listening],))
-        thread.start()
-        try:
-            yield f"{listening.getsockname()[1]}/token"
-        finally:
-            server.should_exit = server.force_exit = True
-            thread.join(60)
+def data_of(text: str) -> dict[str, Any]:
+    """The answers in a page, by their questions."""
+    script = r'<script type="application/json" id="answers">(.*?)</script>'
+    return json.loads(re.search(script, text, re.S)[1])
+
+
+def data(*runs: Path) -> dict[str, Any]:
+    """The answers in the page of these runs."""
+    return data_of(page.standalone_page(list(runs)))
+
+
+def address_of(file: Path, *runs: Path) -> str:
+    """Write the page of these runs into a file; its address, which a place of the page follows."""
+    page.write(file, list(runs))
+    return f"{file.as_uri()}#"
 
 
 def visit(tab, address: str, selector: str):
     """Go to an address, until the page has drawn what the selector names."""
+    tab.goto("about:blank")  # or another place of the same page would not load it anew
     tab.goto(address)
     tab.wait_for_selector(selector)
 

@@ -1,11 +1,9 @@
 """A browser's tab, and the runs that it shows."""
 
-from contextlib import ExitStack
-
 import pytest
 
 from tests import made_runs
-from tests.viewer.browser import CHROMIUM, FLAGS, WIDE, served, visit
+from tests.viewer.browser import CHROMIUM, FLAGS, WIDE, address_of, visit
 
 
 @pytest.fixture(scope="module")
@@ -26,21 +24,18 @@ def tab(browser):
     page = browser.new_page(viewport=WIDE)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if is_error(message) else None)
-    page.on(
-        "request", lambda request: faults.append(request.url) if elsewhere(request.url) else None
-    )
+    page.on("request", lambda request: faults.append(request.url) if is_away(request.url) else None)
     yield page
     page.close()
     assert faults == []
 
 
 def is_error(message) -> bool:
-    """Not that a server is gone, which a test stops before its page."""
-    return message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text
+    return message.type == "error"
 
 
-def elsewhere(url: str) -> bool:
-    return not url.startswith(("http://127.0.0.1:", "file://", "data:"))
+def is_away(url: str) -> bool:
+    return not url.startswith(("file://", "data:"))
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +44,17 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs")
     good = made_runs.run(folder / "good")
     bad = made_runs.run(folder / "bad", hostile=True)
-    with served(good, bad) as port:
-        yield good, bad, f"http://127.0.0.1:{port}/#"
+    return good, bad, address_of(folder / "both.html", good, bad)
 
 
 @pytest.fixture
-def show(tab):
+def show(tab, tmp_path):
     """Shows runs in the tab, at a place, once what the selector names is drawn; returns the
     address without the place."""
-    with ExitStack() as stack:
 
-        def open_page(place: str, selector: str, *runs) -> str:
-            address = f"http://127.0.0.1:{stack.enter_context(served(*runs))}/#"
-            visit(tab, address + place, selector)
-            return address
+    def open_page(place: str, selector: str, *runs) -> str:
+        address = address_of(tmp_path / "shown.html", *runs)
+        visit(tab, address + place, selector)
+        return address
 
-        yield open_page
+    return open_page

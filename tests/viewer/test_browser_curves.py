@@ -16,18 +16,6 @@ pytestmark = pytest.mark.browser
 POOR_CONTRAST = Path(__file__).with_name("poor_contrast.js").read_text(encoding="utf-8")
 
 
-def going_on(folder):
-    """A run that has not ended."""
-    run = made_runs.run(folder)
-    (run / "summary.json").unlink()
-    return run
-
-
-def log_a_step(run):
-    with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
-        file.write('{"step": 40, "reward": 1.0}\n')
-
-
 def test_curves_say_in_words_what_they_draw(tab, runs):
     visit(tab, runs[2], CURVES)
     words = tab.locator(".chart [role=img]").first.get_attribute("aria-label")
@@ -114,36 +102,29 @@ def test_a_view_fits_a_phone_and_can_be_read_in_both_schemes(tab, runs, view):
         assert tab.evaluate(POOR_CONTRAST) == [], scheme
 
 
-def test_a_run_that_goes_on_is_followed(tab, show, tmp_path):
-    run = going_on(tmp_path)
-    show("", CURVES, run)
-    tab.get_by_text("The curves as a table").click()
-    tab.wait_for_selector("details[open]")
-    drag(tab, tab.locator(".chart").first.locator(".u-over").bounding_box(), 0.4, 0.9, 50)
-    before = tab.evaluate("kept.zoom")
-    log_a_step(run)
-    tab.locator(".tile", has_text="step 40").wait_for(timeout=15_000)
-    tab.wait_for_selector(CURVES)
-    # What its reader opened and zoomed into stays.
-    assert tab.locator("details[open] table").count() == 1
-    assert 1 < before["min"] < before["max"] < 4 and tab.evaluate("kept.zoom") == before
-    scales = tab.evaluate("kept.plots.map((plot) => [plot.scales.x.min, plot.scales.x.max])")
-    # in every chart
-    assert scales == [[before["min"], before["max"]]] * len(scales) and len(scales) > 5
-
-
 def test_drawn_again_the_page_stays_where_its_reader_is(tab, show, tmp_path):
-    run = going_on(tmp_path)
+    """In another scheme, with what its reader opened and zoomed into."""
     tab.set_viewport_size(PHONE)
-    show("", CURVES, run)
+    show("", CURVES, made_runs.run(tmp_path))
+    chart = tab.locator(".chart").first
+    tab.get_by_text("The curves as a table").click()
+    tab.wait_for_selector("details[open] table")
+    chart.scroll_into_view_if_needed()
+    drag(tab, chart.locator(".u-over").bounding_box(), 0.4, 0.9, 50)
+    zoom = tab.evaluate("kept.zoom")
     tab.locator("summary").last.focus()
     tab.evaluate("scrollTo(0, 700)")
     tab.evaluate("document.querySelector('.tile').dataset.old = 1")
-    log_a_step(run)
-    tab.wait_for_selector(".tile:not([data-old])", timeout=15_000)
+    tab.emulate_media(color_scheme="dark")
+    tab.wait_for_selector(".tile:not([data-old])")
     tab.wait_for_selector(CURVES)
     assert tab.evaluate("[scrollY, document.activeElement.tagName]") == [700, "SUMMARY"]
     assert tab.evaluate("document.getElementById('main').style.minHeight") == ""
+    assert tab.locator("details[open] table").count() == 1
+    assert 1 < zoom["min"] < zoom["max"] < 4 and tab.evaluate("kept.zoom") == zoom
+    scales = tab.evaluate("kept.plots.map((plot) => [plot.scales.x.min, plot.scales.x.max])")
+    # in every chart
+    assert scales == [[zoom["min"], zoom["max"]]] * len(scales) and len(scales) > 5
 
 
 def test_a_finger_zooms_and_scrolls(browser, runs):
@@ -178,9 +159,11 @@ def test_a_finger_zooms_and_scrolls(browser, runs):
 def test_a_run_that_has_only_begun_says_so(tab, show, tmp_path):
     run = made_runs.run(tmp_path)
     (run / "metrics.jsonl").write_text("", encoding="utf-8")
+    (run / "summary.json").unlink()
     shutil.rmtree(run / "completions")
-    show("", "text=No step is logged yet", run)
+    show("", "text=No step was logged", run)
     text = main_text(tab)
+    assert "A run that goes on writes its page again at each evaluation" in text
     assert "Not logged" not in text and "nothing to look at" not in text
     assert "as a table" not in text
     tab.get_by_role("tab", name="Groups").click()

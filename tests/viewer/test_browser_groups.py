@@ -23,7 +23,6 @@ from tests.viewer.browser import (
     visit,
 )
 from training.step_rewards import normalise, spread
-from viewer.page import standalone_page
 
 pytestmark = pytest.mark.browser
 
@@ -31,13 +30,6 @@ pytestmark = pytest.mark.browser
 def near(tab, expected: np.ndarray) -> bool:
     """Whether the page shows these advantages."""
     return np.allclose(numbers(tab, GROUP), expected, atol=1e-4)
-
-
-def one_file(folder, run) -> str:
-    """The address of the file that holds a run's page."""
-    file = folder / "page.html"
-    file.write_text(standalone_page([run]), encoding="utf-8")
-    return file.as_uri()
 
 
 def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, show, tmp_path):
@@ -124,26 +116,22 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, show, tmp_
             frame.at[i, "completion"] = [made_runs.chat("assistant", "the same Ünterton")]
 
     made_runs.change_table(run, 3, equal_three)
-    file = one_file(tmp_path, run) + "#"
     visible = tab.locator(".completion:visible")
-    for address in (show("groups/0/3/0", GROUP, run), file):
-        tab.goto("about:blank")
-        visit(tab, f"{address}groups/0/3/0", GROUP)
-        tab.keyboard.press("j")
-        announced(tab, "Step 3, group 1")
-        assert tab.locator(".entry[aria-current]").get_attribute("data-group") == "3/1"
-        assert visible.count() == 6 and texts(tab, ".times") == ["×3"]
-        tab.locator(".times").click()
-        assert visible.count() == 8
-        tab.keyboard.press("k")
-        announced(tab, "Step 3, group 0")
-        tab.get_by_label("Search questions and completions").fill("THE SAME üntert")
-        announced(tab, "Step 3, group 1")  # opened, as the first that matches
-        assert tab.locator(".entry").count() == 1
-        tab.keyboard.press("j")  # is a letter of what is sought
-        assert texts(tab, ".detail .where") == ["step 3, group 1"]
-    tab.goto("about:blank")
-    visit(tab, f"{file}groups/0/4/2", ".entry[aria-current]")
+    address = show("groups/0/3/0", GROUP, run)
+    tab.keyboard.press("j")
+    announced(tab, "Step 3, group 1")
+    assert tab.locator(".entry[aria-current]").get_attribute("data-group") == "3/1"
+    assert visible.count() == 6 and texts(tab, ".times") == ["×3"]
+    tab.locator(".times").click()
+    assert visible.count() == 8
+    tab.keyboard.press("k")
+    announced(tab, "Step 3, group 0")
+    tab.get_by_label("Search questions and completions").fill("THE SAME üntert")
+    announced(tab, "Step 3, group 1")  # opened, as the first that matches
+    assert tab.locator(".entry").count() == 1
+    tab.keyboard.press("j")  # is a letter of what is sought
+    assert texts(tab, ".detail .where") == ["step 3, group 1"]
+    visit(tab, f"{address}groups/0/4/2", ".entry[aria-current]")
     tab.wait_for_timeout(300)
     # what is open is in its list's view
     assert tab.locator(".list").evaluate("e => e.scrollTop") > 0
@@ -153,18 +141,16 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, show, tmp_
     assert tops == sorted(tops)
 
 
-@pytest.mark.parametrize("how", ["served", "one file"])
-def test_a_question_that_comes_again_is_followed_over_the_steps(tab, show, tmp_path, how):
+def test_a_question_that_comes_again_is_followed_over_the_steps(tab, show, tmp_path):
     """Held out, at each evaluation; and in training, where one came back."""
     run = made_runs.run(tmp_path)
     made_runs.same_questions(run, {2: 1, 4: 6})
     question = pd.read_parquet(run / made_runs.TABLE.format(3))["prompt"]
     made_runs.change_table(run, 4, lambda frame: frame.assign(prompt=question))
-    address = one_file(tmp_path, run) + "#" if how == "one file" else show("lab", "h2", run)
-    visit(tab, f"{address}groups/0/2/-1", ".over .often b")
+    address = show("groups/0/2/-1", ".over .often b", run)
     assert "step 2, held-out question 1: sampled as in" in texts(tab, ".detail .where")[0]
     answers = ["×7 wrong says False", "×6 right says True"]
-    for answer in answers:  # each is asked for by itself, and the second may come first
+    for answer in answers:
         tab.locator(".over .often", has_text=answer).wait_for()
     assert texts(tab, ".over .often") == answers
     tab.locator(".over li", has_text="6 of 8 right").get_by_role("link").click()
@@ -214,15 +200,13 @@ def test_what_was_won_comes_first_and_choosing_another_model_keeps_the_focus(tab
     chooser.focus()
     chooser.select_option("base")
     tab.get_by_text("base says 0").wait_for()
+    assert tab.get_by_label("After").locator("option").all_inner_texts() == ["sft", "grpo"]
     assert tab.evaluate("document.activeElement.closest('label').textContent").startswith("Before")
 
 
-@pytest.mark.parametrize("how", ["served", "one file"])
-def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
-    page, run = (runs[2], 1)
-    if how == "one file":
-        page, run = one_file(tmp_path, runs[1]) + "#", 0
-    visit(tab, f"{page}groups/{run}/1/0", GROUP)
+def test_what_a_model_wrote_is_only_ever_text(tab, runs):
+    address = runs[2]
+    visit(tab, f"{address}groups/1/1/0", GROUP)
     written = texts(tab, ".completion .said")
     assert written[:3] == made_runs.HOSTILE[:3]
     assert "U+001B[2J" in written[3] and "U+202E" in written[3]
@@ -230,9 +214,7 @@ def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
     assert len(written[4]) == 20_000
     tab.get_by_text("the first 20,000 of 1,000,000 characters").wait_for()
     assert tab.evaluate(FITS)
-    tab.goto(f"{page}changed/{run}")
-    tab.reload()
-    tab.wait_for_selector(PAIR)
+    visit(tab, f"{address}changed/1", PAIR)
     assert texts(tab, ".pair .said")[0] == made_runs.HOSTILE[2]
     assert tab.evaluate("window.broken") is None
     assert tab.locator("iframe, img, main script").count() == 0

@@ -9,6 +9,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
+from evaluation import answers
 from stages import view
 from tests.support import ROOT
 from tests.tables import cases, yaml_text
@@ -17,7 +18,6 @@ from tests.viewer.browser import FITS, PHONE, WIDE, numbers, texts
 from tests.viewer.test_lab import stub_of_trainer
 from tests.waits import until
 from training import step_rewards
-from viewer import page
 
 pytestmark = pytest.mark.browser
 OPEN = "document.querySelectorAll('details').forEach((e) => (e.open = true))"
@@ -73,7 +73,7 @@ def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab, show):
 def playground(tmp_path_factory):
     """The address of what `make lab HTML=grpo.html` writes."""
     file = tmp_path_factory.mktemp("lab") / "grpo.html"
-    view.main([], file, "0", lab=True)
+    view.main([], file, lab=True)
     return file.as_uri()
 
 
@@ -265,12 +265,15 @@ def test_the_pages_strategies_learn_as_numpy_says(tab, playground):
         logits = bandit.update(logits, actions, gains, now, now, learning_rate=0.5)["logits_after"]
 
 
+PRODUCT = {"problem": "What is 17 × 24?", "solution": "408"}
+
+
 def test_what_the_page_judges_by_itself_the_verifier_judges_alike(tab, playground):
     tab.goto(playground)
     for text in yaml_text(__file__, "plain answers"):
         verdict = tab.evaluate("text => plainVerdict(text, '408')", text)
-        judged = page.answer([], f"judge/{text}")["right"]
-        assert verdict is None or verdict["right"] is judged, text
+        [judged] = answers.judged([PRODUCT], [f"<answer>{text}</answer>"], strict=True)
+        assert verdict is None or verdict["right"] is judged["right"], text
     assert tab.evaluate("plainVerdict('8 / 12', '2/3').right") is True
 
 
@@ -353,22 +356,6 @@ def act(part, verb: str, name: str, value: str | None = None):
     else:
         used.click()
     return used
-
-
-def test_the_served_page_asks_the_verifier(tab, show):
-    show("", "#part-group")
-    part = tab.locator("#part-group")
-    verdicts = {
-        "four hundred and eight": "Right: equal, as numbers",
-        "<b>409</b>": "Wrong: not equal",
-    }
-    for answer, verdict in verdicts.items():
-        act(part, "type", "Your answer", answer)
-        act(part, "press", "Judge it")
-        part.locator(".verdict-of", has_text=verdict).wait_for()
-        assert part.locator(".answer:not(.head) .text").first.inner_text() == answer
-    act(part, "press", "Take it out")
-    assert part.locator(".answer:visible", has_text="yours").count() == 0
 
 
 @cases(__file__, "discoveries")

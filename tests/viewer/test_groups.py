@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data import limits
-from runs.folder import completion_files
+from runs.folder import completion_files, recipe_in
 from tests import made_runs
 from tests.tables import cases
+from tests.viewer.browser import data
 from training.step_rewards import normalise
-from viewer.groups import CUT, flags, group, index, search
+from viewer import groups
+from viewer.groups import CUT, flags
+from viewer.runs import describe
 
 
 def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
@@ -21,11 +23,23 @@ def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **o
     return path
 
 
-def test_an_index_tells_every_group(tmp_path):
+def of_step(path: Path, step: int, folder: str = "completions") -> list[tuple[dict, dict]]:
+    """The groups of a step with their entries."""
+    description = describe(path, recipe_in(path))
+    return groups.of_step(path / f"{folder}/completions_{step:05d}.parquet", description)
+
+
+def group(path: Path, step: int, place: int) -> dict:
+    return of_step(path, step)[place][1]
+
+
+def test_every_group_has_an_entry(tmp_path):
     path = made_runs.run(tmp_path, steps=3, groups=2, size=4)
-    told = index(path)["groups"]
+    told = [entry for step in (1, 2, 3) for entry, _ in of_step(path, step)]
     places = [(step, place) for step in (1, 2, 3) for place in (0, 1)]
     assert [(entry["step"], entry["group"]) for entry in told] == places
+    description = describe(path, recipe_in(path))
+    assert groups.count(path / made_runs.TABLE.format(2), description) == 2
     frame = pd.read_parquet(path / "completions/completions_00002.parquet").iloc[4:]
     total = (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy()
     found = told[3]
@@ -42,16 +56,21 @@ def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
     totals = np.array([row["total"] for row in told["rows"]])
     logged = [row["advantage"] for row in told["rows"]]
     assert np.allclose((totals - totals.mean()) / (totals.std(ddof=1) + 1e-4), logged, atol=1e-4)
-    assert len(told["others"]) == 16 and told["gold"] == "1" and told["system"] == "Think."
+    assert told["others"] == [] and told["gold"] == "1" and told["system"] == "Think."
     assert told["rows"][0]["row"] == 8
     assert told["batch_tokens"] == sum(10 + i % 7 for i in range(24))
+    assert told["batch_completions"] == 24
     made_runs.same_questions(path, {3: 6})
-    places = [each["group"] for each in index(path)["groups"] if each["step"] == 3]
-    assert places == [0, 1, 2, -1, -2] and search(path, "held OUT 1") == [[3, -2]]
-    assert group(path, 3, -2)["question"] == "Held out 1?"
-    for step, place in ((4, 3), (4, -1), (3, -3), (9, 0)):
-        with pytest.raises(ValueError, match=r"has no group|no such file"):
-            group(path, step, place)
+    repeated = of_step(path, 3, "same_questions")
+    assert [entry["group"] for entry, _ in repeated] == [-1, -2]
+    assert [each["group"] for _, each in repeated] == [-1, -2]
+    assert repeated[1][1]["question"] == "Held out 1?"
+
+
+def test_the_totals_of_the_batch_are_there_where_they_scale_the_rewards(tmp_path):
+    path = made_runs.run(tmp_path, scale_rewards="batch")
+    totals = [row["total"] for _, each in of_step(path, 2) for row in each["rows"]]
+    assert group(path, 2, 1)["others"] == totals[:8] + totals[16:]
 
 
 def test_a_conversation_is_shown_with_its_turns(tmp_path):
@@ -108,7 +127,7 @@ def test_a_completion_without_a_reward_has_none_and_one_whose_square_is_infinite
     assert rows[0]["total"] is None and rows[1]["total"] == rows[1]["rewards"]["correct_answer"]
     assert [row["rewards"]["correct_answer"] for row in rows[2:4]] == [None, None]
     assert rows[2]["total"] == 0.25 * rows[2]["rewards"]["format_tags"]
-    found = index(path)["groups"][0]
+    found = of_step(path, 1)[0][0]
     mean = np.mean([row["total"] for row in rows[1:]])
     assert found["mean"] == pytest.approx(mean, abs=1e-5) and found["std"] < 10
 
@@ -119,22 +138,9 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
     (path / "completions/completions_00002.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"completions_00002\.parquet cannot be read"):
         group(path, 2, 0)
-    told = index(path)
+    told = data(path)["0/groups"]
     assert "completions_00002.parquet cannot be read" in told["why"]
     assert told["unreadable"] == 1 and {each["step"] for each in told["groups"]} == {1, 3}
-
-
-def test_a_small_file_that_holds_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "GIB", 2**25)  # or the file would take ten seconds to make
-    long = [{"role": "assistant", "content": "x" * 1_000_000}]
-
-    def swell(frame: pd.DataFrame) -> pd.DataFrame:
-        return pd.concat([frame] * 8).assign(completion=[long] * 8 * len(frame))
-
-    path = run(tmp_path, swell)
-    assert (path / "completions/completions_00001.parquet").stat().st_size < 10_000_000
-    with pytest.raises(ValueError, match="takes more than 4 GiB"):
-        group(path, 1, 0)
 
 
 def test_rewards_that_are_not_the_recipes_are_not_guessed_at(tmp_path):

@@ -1,133 +1,168 @@
-"""The page of `make view`: what its server answers, really started, and the one file that holds it
-all."""
+"""The page of `make view`: what stands in the file, and where the file stands."""
 
-import base64
-import hashlib
-import http.client
 import json
 import re
-import signal
-import socket
-import subprocess
-import sys
-import urllib.parse
+import webbrowser
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from console.faults import RecipeError
 from console.terminal import UNSEEN
+from runs import folder as run_files
 from stages import view
 from tests import made_runs
-from tests.support import ROOT, refused
+from tests.support import ROOT, far_below_quadratic, refused, run_stage, write_lines
 from tests.tables import cases, lacking
-from tests.viewer.browser import served
-from tests.waits import run_command, start_command
-from viewer import page
+from tests.viewer.browser import data, data_of
+from viewer import page, runs
+from viewer.callback import WritePage
 
 
-def ask(place: str, path: str, method: str = "GET"):
-    port, _, token = place.partition("/")
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)
-    connection.request(method, f"/{token}{path}" if token else path)
-    answer = connection.getresponse()
-    return answer.status, dict(answer.getheaders()), answer.read()
+def test_it_holds_all_that_it_shows(tmp_path):
+    answers = data(made_runs.run(tmp_path / "a"), made_runs.run(tmp_path / "b", hostile=True))
+    assert [run["finished"] for run in answers["runs"]] == [True, True]
+    assert answers["0/curves"]["step"] == [1, 2, 3, 4]
+    assert answers["0/groups"]["of"] == len(answers["0/groups"]["groups"]) == 12
+    assert len(answers["1/group/1/0"]["rows"]) == 8
+    assert answers["0/changed/held-out/sft/grpo"]["counts"]["won"] == 1
+    assert answers["0/pair/held-out/base/sft/3"]["answers"][1]["text"] == "sft says 3"
+    assert answers["lab"]["group"]["gold"] == "408"
 
 
-def told(port: str, question: str):
-    """(status, answer) to a question of the page."""
-    status, _, body = ask(port, f"/api/{urllib.parse.quote(question)}")
-    return status, json.loads(body)
+def test_nothing_in_it_breaks_out_or_is_loaded_from_elsewhere(tmp_path):
+    run = made_runs.run(tmp_path, hostile=True)
+    made_runs.evaluation(tmp_path / "eval/<!--<script>", hostile=True)
+    text = page.standalone_page([run])
+    # What ends a script element early, or begins a comment in it, stands only where the page itself
+    # has it.
+    scripts = "".join(map(page.asset, page.SCRIPTS))
+    assert "</script" not in scripts and "<!--" not in scripts
+    assert len(re.findall("</script", text, re.I)) == len(page.SCRIPTS) + 1
+    assert "<!--" not in text
+    data_line = re.search('id="answers">(.*?)</script>', text, re.S)[1]
+    assert data_line.isascii() and "<" not in data_line
+    answers = data_of(text)
+    assert answers["0/group/1/0"]["rows"][2]["text"] == made_runs.HOSTILE[2]
+    assert answers["0/group/1/0"]["rows"][4]["length"] == 1_000_000
+    assert answers["0/pair/held-out/sft/grpo/0"]["answers"][0]["text"] == made_runs.HOSTILE[2]
+    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    assert "default-src 'none'" in text
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("outputs")
-    (folder / "secret.txt").write_text("secret", encoding="utf-8")
-    with served(made_runs.run(folder / "a"), made_runs.run(folder / "b", hostile=True)) as port:
-        yield port
-
-
-def test_it_answers_what_the_page_asks(port):
-    assert [run["finished"] for run in told(port, "runs")[1]] == [True, True]
-    assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
-    assert told(port, "0/groups")[1]["of"] == 12
-    assert len(told(port, "1/group/1/0")[1]["rows"]) == 8
-    assert told(port, "0/search/IS 2 + 1")[1] == [[2, 1]]
-    assert told(port, "1/search/onerror=")[1][:1] == [[1, 0]]
-    assert told(port, "0/search/a/../nowhere")[1] == []
-    assert told(port, "0/changed/held-out/sft/grpo")[1]["counts"]["won"] == 1
-    page = ask(port, "/")[2].decode()
-    for asset in re.findall(r'(?:src|href)="([^"#:]+)"', page):
-        assert ask(port, f"/{asset}")[0] == 200, asset
-
-
-@cases(__file__, "unanswered")
-def test_what_it_cannot_answer_is_told_in_a_line(port, question, said):
-    status, answer = told(port, question)
-    assert status == 404 and said in answer["error"]
-
-
-@cases(__file__, "judged")
-def test_an_answer_that_a_reader_types_is_judged_as_in_training(port, text, right, reason):
-    assert told(port, f"judge/{text}") == (200, {"right": right, "reason": reason})
-
-
-@pytest.mark.parametrize("path", ["", "/", "/api/runs", "/other/api/runs", "//token/api/runs"])
-def test_who_does_not_know_the_token_reads_and_starts_nothing(port, path):
-    for method in ("GET", "POST"):
-        status, _, body = ask(port.partition("/")[0], path, method)
-        assert status == 403 and b"complete address that `make view` has printed" in body
-
-
-@cases(__file__, "outside")
-def test_no_path_leads_outside_the_run(port, path):
-    status, _, body = ask(port, path)
-    assert status == 404
-    assert not any(text in body for text in (b"secret\n", b"root:", b"[project]"))
-
-
-def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
-    assert ask(port, "/api/runs", "POST")[0] == 405
-    for path in ("/", "/app.js", "/api/runs", "/api/0/nothing"):
-        headers = ask(port, path)[1]
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "unsafe" not in policy
-        assert headers["x-content-type-options"] == "nosniff"
-        assert "access-control-allow-origin" not in headers
-
-
-def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
-    command = [sys.executable, "-m", "stages.view", str(made_runs.run(tmp_path)), "--port", "0"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    process = start_command(command, cwd=ROOT, **pipes)
-    line = process.stdout.readline()
-    place = re.search(r"http://127\.0\.0\.1:(\d+/[\w-]{20,})/ ", line)[1]
-    assert [ask(place, path)[0] for path in ("/", "/api/runs")] == [200, 200]
-    with pytest.raises(ConnectionRefusedError):  # at another address of this machine
-        socket.create_connection(("127.0.0.2", int(place.partition("/")[0])), timeout=20)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
-    assert process.stdout.read() == "view: stopped\n"
-
-
-def test_ctrl_c_while_its_loop_is_made_is_no_stack_trace(tmp_path):
-    program = (
-        "import runpy, signal, socket\npair = socket.socketpair\n"
-        "socket.socketpair = lambda: signal.raise_signal(signal.SIGINT) or pair()\n"
-        "runpy.run_module('stages.view', run_name='__main__')\n"
-    )
-    command = [sys.executable, "-c", program, str(made_runs.run(tmp_path)), "--port", "0"]
-    done = run_command(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith("view: stopped\n")
-
-
-def test_a_run_that_goes_on_is_read_again(tmp_path):
+def test_half_a_character_and_a_line_separator_are_text(tmp_path):
     run = made_runs.run(tmp_path)
-    with served(run) as port:
-        assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
-        with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write('{"step": 5, "reward": 1.0}\n')
-        assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4, 5]
+    answers = tmp_path / "eval/held-out/grpo.jsonl"
+    made_runs.replace_text(answers, "grpo says 0", "\\ud800 \u2028 \u2029")
+    text = page.standalone_page([run])
+    assert "\u2028" not in text and text.encode("utf-8")
+    written = data_of(text)
+    assert written["0/pair/held-out/sft/grpo/0"]["answers"][1]["text"] == "\ud800 \u2028 \u2029"
+    assert written["0/results"][0]["models"]
+
+
+def test_it_names_no_folder_above_the_run(tmp_path, monkeypatch):
+    """Neither in a path of its own nor at the start of a line."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    run = made_runs.run(tmp_path)
+    made_runs.replace_text(run / "recipe.yaml", "seed: 1", "seed: 1\noutput_dir: /data/ann/x")
+    lines = f"see\n{tmp_path}/home/customer/data.csv and {run}/a.txt"
+    made_runs.change_table(run, 1, lambda frame: frame.assign(completion=lines))
+    text = page.standalone_page([run])
+    assert "/data/ann" not in text and str(tmp_path) not in text and "customer" in text
+    answers = data_of(text)
+    written = "see\ncustomer/data.csv and " + f"{tmp_path.name}/grpo/a.txt"
+    assert answers["0/group/1/0"]["rows"][0]["text"] == written
+
+
+def test_what_cannot_be_read_hides_nothing_else(tmp_path):
+    run = made_runs.run(tmp_path)
+    made_runs.change_table(run, 1, lambda frame: frame.assign(tokens="many"))
+    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"tokens": 5', '"tokens": -5')
+    answers = data(run)
+    assert "completions_00001.parquet cannot be read" in answers["0/groups"]["why"]
+    assert "0/group/2/0" in answers
+    assert (
+        "sft.jsonl is not what an evaluation wrote"
+        in answers["0/changed/held-out/base/sft"]["error"]
+    )
+    assert answers["0/changed/held-out/base/grpo"]["counts"]["won"] == 2
+    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"tokens": -5', '"tokens": 5')
+    grpo = tmp_path / "eval/held-out/grpo.jsonl"
+    made_runs.replace_text(grpo, '"truncated": false', '"truncated": "no"')
+    [result] = data(run)["0/results"]
+    assert "is not what an evaluation wrote" in result["why"]
+
+
+def test_the_recipe_is_parsed_once(tmp_path, monkeypatch):
+    run = made_runs.run(tmp_path)
+    parsed = []
+
+    def saved(file: Path) -> dict:
+        parsed.append(file)
+        return {"rewards": {"correct_answer": {}, "format_tags": {}}, "grpo": {}}
+
+    monkeypatch.setattr(run_files, "saved", saved)
+    assert data(run)["0/groups"]["of"] == 12
+    assert parsed == [run / "recipe.yaml"]
+
+
+def test_spaces_without_end_are_read_in_time(tmp_path):
+    run = made_runs.run(tmp_path)
+    made_runs.change_table(run, 1, lambda frame: frame.assign(completion=" " * 300_000))
+    with far_below_quadratic():
+        assert data(run)["0/group/1/0"]["rows"][0]["flags"] == []
+
+
+def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatch):
+    run = made_runs.run(tmp_path, steps=40, groups=20, size=2)
+    made_runs.same_questions(run, dict.fromkeys(range(1, 41), 1))
+    whole = data(run)["0/groups"]
+    assert whole["of"] == len(whole["groups"]) == 40 * 20 + 40 * 8
+    monkeypatch.setattr(page, "LARGEST", 200_000)
+    text = page.standalone_page([run])
+    assets = sum(len(page.asset(name)) for name in (*page.SCRIPTS, *page.STYLES))
+    assert 150_000 < len(text) - assets < 230_000
+    answers = data_of(text)
+    groups = answers["0/groups"]["groups"]
+    assert answers["0/groups"]["of"] == whole["of"]
+    assert sum(key.startswith("0/group/") for key in answers) == len(groups)
+    trained = [group["group"] for group in groups if group["group"] >= 0 and group["step"] == 1]
+    assert trained == [0, 3, 5, 8, 11, 14, 16, 19]  # of 20, evenly
+    for is_repeated in (False, True):
+        steps = sorted({group["step"] for group in groups if (group["group"] < 0) == is_repeated})
+        distances = {after - before for before, after in pairwise(steps)}
+        assert (steps[0], steps[-1]) == (1, 40)
+        assert 3 < len(steps) < 40 and max(distances) - min(distances) <= 1
+
+
+def test_of_a_large_evaluation_it_holds_what_was_won_and_lost_first(tmp_path, monkeypatch):
+    run = made_runs.run(tmp_path)
+    for label in ("base", "sft", "grpo"):
+        file = tmp_path / f"eval/held-out/{label}.jsonl"
+        settings, *lines = map(json.loads, file.read_text().splitlines())
+        more = [lines[3] | {"id": number, "response": "x" * 5000} for number in range(4, 100)]
+        write_lines(file, [settings, *lines, *more])
+    monkeypatch.setattr(page, "LARGEST", 500_000)
+    answers = data(run)
+    rows = answers["0/changed/held-out/sft/grpo"]["rows"]
+    assert [row["kind"] for row in rows[:2]] == ["won", "lost"] and 2 < len(rows) < 20
+    assert rows[-1]["id"] == 99
+    assert sum(answers["0/changed/held-out/sft/grpo"]["counts"].values()) == 100
+    for row in rows:
+        assert f"0/pair/held-out/sft/grpo/{row['id']}" in answers
+
+
+def test_of_many_steps_the_curves_have_an_even_sample(tmp_path, monkeypatch):
+    run = made_runs.run(tmp_path)
+    lines = [{"step": step, "reward": 1.0, "seconds/update": 2.0} for step in range(1, 101)]
+    lines.insert(50, {"step": 50, "eval_rewards/correct_answer/mean": 0.5, "eval_right": "01"})
+    write_lines(run / "metrics.jsonl", lines)
+    monkeypatch.setattr(runs, "MOST_NUMBERS", 60)
+    curves = data(run)["0/curves"]
+    assert curves["step"][0] == 1 and curves["step"][-1] == 100 and 50 in curves["step"]
+    assert len(curves["step"]) < 15 and sum(curves["seconds/update"]) == 200
 
 
 @cases(__file__, "mistakes")
@@ -138,59 +173,77 @@ def test_a_mistake_is_one_message(tmp_path, arguments, names):
     assert lacking(names, message) == []
 
 
-def data_of(text: str) -> dict:
-    script = r'<script type="application/json" id="answers">(.*?)</script>'
-    return json.loads(re.search(script, text, re.S)[1])
-
-
-def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
-    run = made_runs.run(tmp_path, hostile=True)
-    made_runs.replace_text(run / "recipe.yaml", "seed: 1", "seed: 1\noutput_dir: /data/ann/x")
-    text = page.standalone_page([run])
-    assert str(tmp_path) not in text and "/data/ann" not in text
-    # What ends a script element early, or begins a comment in it, stands only where the page itself
-    # has it.
-    ours = "".join(map(page.asset, page.SCRIPTS))
-    assert "</script" not in ours and "<!--" not in ours
-    assert len(re.findall("</script", text, re.I)) == len(page.SCRIPTS) + 1
-    answers = data_of(text)
-    assert answers["0/group/1/0"]["rows"][2]["text"] == made_runs.HOSTILE[2]
-    assert answers["0/group/1/0"]["rows"][4]["length"] == 1_000_000
-    assert answers["0/pair/held-out/sft/grpo/0"]["answers"][0]["text"] == made_runs.HOSTILE[2]
-    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
-    # And only the page's own scripts may run.
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
-    allowed = re.search(r"script-src ([^;]*);", policy)[1].split()
-    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts]
-    assert allowed == [f"'sha256-{digest.decode()}'" for digest in digests]
-    assert len(scripts) == len(page.SCRIPTS)
-    assert "default-src 'none'" in policy
-
-
-def test_completions_that_no_run_wrote_are_one_message(tmp_path):
+def test_it_is_written_into_the_runs_folder_and_its_path_is_printed(tmp_path, monkeypatch):
     run = made_runs.run(tmp_path)
-    made_runs.change_table(run, 1, lambda frame: frame.assign(tokens="many"))
-    assert "completions_00001.parquet cannot be read" in page.answer([run], "0/groups")["why"]
-    answers = tmp_path / "eval/held-out/grpo.jsonl"
-    made_runs.replace_text(answers, '"truncated": false', '"truncated": "no"')
-    with pytest.raises(RecipeError, match="a file is not what a run wrote"):
-        view.main([str(run)], tmp_path / "page.html", "0", False)
+    (run / "page.html").symlink_to(tmp_path / "another.txt")
+    (run / "page.html.partial").symlink_to(tmp_path / "another.txt")
+    (tmp_path / "another.txt").write_text("another file")
+    output = run_stage("view", run, DISPLAY=":0").stdout
+    assert f"written to {run}/page.html (" in output and "open it in any browser" in output
+    assert data_of((run / "page.html").read_text())["runs"][0]["stage"] == "grpo"
+    assert (tmp_path / "another.txt").read_text() == "another file"
+    # what an older version left
+    assert run_stage("view", tmp_path, f"--html={tmp_path}/b.html").stdout.count("b.html") == 1
 
 
-def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "COMPLETIONS", 40)
-    run = made_runs.run(tmp_path, steps=10, groups=4, size=8)
-    answers = data_of(page.standalone_page([run]))
-    groups = answers["0/groups"]["groups"]
-    assert answers["0/groups"]["of"] == 40
-    places = [(group["step"], group["group"]) for group in groups]
-    assert places == [(1, 0), (3, 2), (6, 0), (8, 1), (10, 3)]
-    assert sum(key.startswith("0/group/") for key in answers) == 5
-    made_runs.same_questions(run, dict.fromkeys(range(1, 10), 4))
-    groups = data_of(page.standalone_page([run]))["0/groups"]["groups"]
-    places = [(group["step"], group["group"]) for group in groups]
-    assert places == [(1, 0), (1, -2), (6, 0), (9, -1), (10, 3)]
+def test_several_runs_and_the_lab_have_places_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    several = [made_runs.run(tmp_path / name) for name in "ab"]
+    view.main(list(map(str, several)), None, False)
+    view.main([], None, True)
+    assert len(data_of(Path("outputs/compare/page.html").read_text())["runs"]) == 2
+    assert data_of(Path("outputs/lab.html").read_text())["runs"] == []
+    assert not (several[0] / "page.html").exists()
+
+
+@pytest.mark.parametrize("display", ["", ":0"])
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_it_is_opened_where_somebody_sits_before_a_screen(
+    tmp_path, monkeypatch, capsys, display, is_terminal
+):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    run = made_runs.run(tmp_path / "a b")
+    view.main([str(run)], None, False)
+    expected = [(run / "page.html").as_uri()] if display and is_terminal else []
+    assert opened == expected
+    assert str(run / "page.html") in capsys.readouterr().out
+
+
+def test_what_the_system_refuses_is_one_line_and_ends_nothing(tmp_path, capsys):
+    run = made_runs.run(tmp_path)
+    (run / "page.html").mkdir()
+    assert page.write_beside(run) is None
+    output = capsys.readouterr()
+    assert (
+        output.out.count("\n") == 1 and "page.html was not written (Is a directory)" in output.out
+    )
+    assert output.err == "" and not (run / "page.html.partial").exists()
+    (run / "page.html").rmdir()
+    assert page.write_beside(run) == run / "page.html"
+
+
+def test_a_mistake_of_ours_has_its_trace_and_ends_nothing(tmp_path, monkeypatch, capsys):
+    run = made_runs.run(tmp_path)
+    monkeypatch.setattr(page, "curves", lambda run: {}["a key that is not there"])
+    assert page.write_beside(run) is None
+    output = capsys.readouterr()
+    assert "KeyError: 'a key that is not there'" in output.err
+    assert "was not written, for the reason above" in output.out
+    with pytest.raises(KeyError):
+        page.write(run / "page.html", [run])
+
+
+def test_only_the_first_process_writes_it_while_it_trains(tmp_path):
+    run = made_runs.run(tmp_path)
+    callback = WritePage(run)
+    callback.on_evaluate(None, SimpleNamespace(is_world_process_zero=False), None)
+    assert not (run / "page.html").exists()
+    callback.on_evaluate(None, SimpleNamespace(is_world_process_zero=True), None)
+    assert (run / "page.html").is_file()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +251,7 @@ def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatc
     [(5, 9, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (9, 1, [0]), (9, 0, []), (0, 3, [])],
 )
 def test_a_sample_is_even(n, most, kept):
-    assert page.evenly(list(range(n)), most) == kept
+    assert runs.evenly(list(range(n)), most) == kept
 
 
 def test_the_parts_of_the_page_are_there_and_none_is_left_over():
@@ -206,7 +259,7 @@ def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     files = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
     tracked = {str(file) for file in files if file.parts[0] != "node_modules"}
     apart = {"index.html", "package.json", "package-lock.json", "lab.json", "memory.json"}
-    assert tracked == {*page.ASSETS, *apart, "vendor/uPlot.LICENSE"}
+    assert tracked == {*page.SCRIPTS, *page.STYLES, *apart, "vendor/uPlot.LICENSE"}
 
 
 def test_no_name_of_the_page_is_given_twice():

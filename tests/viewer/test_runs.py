@@ -1,5 +1,6 @@
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -7,12 +8,24 @@ from console.faults import RecipeError
 from data.identity import fingerprint
 from data.json_files import LARGEST
 from evaluation import report
-from runs.folder import find_runs, name_of, run_file
+from runs.folder import find_runs, name_of, recipe_in, run_file
 from tests import made_runs
 from tests.support import write_lines
 from tests.tables import cases, lacking
 from viewer import runs
-from viewer.runs import about, advice, changed, curves, describe, pair, results
+from viewer.runs import changed, curves, pair, results
+
+
+def describe(run: Path) -> dict:
+    return runs.describe(run, recipe_in(run))
+
+
+def about(run: Path) -> dict:
+    return runs.about(run, recipe_in(run))
+
+
+def advice(run: Path) -> list[dict]:
+    return runs.advice(run, recipe_in(run))
 
 
 def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
@@ -104,16 +117,6 @@ def test_an_evaluation_elsewhere_is_not_listed(tmp_path):
     (path.parent / "eval").rename(tmp_path / "elsewhere")
     (path.parent / "eval").symlink_to(tmp_path / "elsewhere")
     assert describe(path)["evaluations"] == {}
-
-
-def test_more_numbers_than_a_page_can_show_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "MOST_NUMBERS", 50)
-    path = made_runs.run(tmp_path)
-    write_lines(path / "metrics.jsonl", [{"step": 1, "a": 1}, {"step": 2, "b": 1}])
-    assert curves(path)["step"] == [1, 2]
-    write_lines(path / "metrics.jsonl", [{"step": i, f"name {i}": 1} for i in range(20)])
-    with pytest.raises(ValueError, match="more numbers than a page can show"):
-        curves(path)
 
 
 def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):

@@ -1,14 +1,13 @@
 "use strict";
-// The frame: views as tabs, the run that a view is about, and what is new while a run goes on.
+// The frame: views as tabs, and the run that a view is about.
 
-const EVERY = 5000; // ms between two looks at a run that is not finished
 const VIEWS = {
   overview: ["Overview", async () => overview(app.runs, app.curves, { advice: await ofEach("advice", []), results: await ofEach("results", []), about: await ofEach("about", null) })],
   groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: group === undefined ? null : Number(group) }, (...at) => remember("groups", at))],
   changed: ["What changed", async (at) => changedView(app.run, app.runs[app.run], at.map(decodeURIComponent))],
   lab: ["Lab", labView],
 };
-const app = { runs: [], curves: [], run: 0, view: "overview", shown: 0, reading: 0 };
+const app = { runs: [], curves: [], run: 0, view: "overview", shown: 0 };
 
 /** The answers of all runs; `otherwise` of one whose files are not what a run wrote. */
 function ofEach(question, otherwise) {
@@ -36,12 +35,9 @@ async function show(view, at = []) {
   main.style.minHeight = redrawn ? `${main.offsetHeight}px` : "";
   const within = () => [...main.querySelectorAll("a[href], button, select, input, summary")];
   const focused = redrawn ? within().indexOf(document.activeElement) : -1;
-  clearTimeout(app.reading);
-  app.reading = setTimeout(() => main.replaceChildren(h("p", { class: "quiet" }, "Reading the run's files …")), 300);
   try {
     const content = await VIEWS[view][1](at);
     if (mine !== app.shown) return; // another view was chosen meanwhile
-    clearTimeout(app.reading);
     const chooser = app.runs.length > 1 && view !== "overview"
       ? choice("Run", app.runs.map((run, i) => [i, run.name]), app.run, (value) => ((app.run = Number(value)), remember(view), show(view)))
       : null;
@@ -50,7 +46,6 @@ async function show(view, at = []) {
     requestAnimationFrame(() => (main.style.minHeight = ""));
   } catch (error) {
     if (mine !== app.shown) return;
-    clearTimeout(app.reading);
     main.replaceChildren(h("p", { class: "error" }, error.message));
   }
 }
@@ -80,22 +75,6 @@ async function load() {
   document.getElementById("title").replaceChildren(visible(names));
 }
 
-async function follow() {
-  if (ANSWERS) return;
-  try {
-    const before = JSON.stringify(app.curves.map((each) => each.step.length)) + JSON.stringify(app.runs);
-    await load();
-    const now = JSON.stringify(app.curves.map((each) => each.step.length)) + JSON.stringify(app.runs);
-    if (now !== before && app.view === "overview") await show("overview");
-    document.body.classList.remove("stopped");
-  } catch (error) {
-    announce(error.message);
-    document.body.classList.add("stopped");
-  }
-  // Of a finished run only its evaluation may still be to come.
-  setTimeout(follow, app.runs.every((run) => run.finished) ? 6 * EVERY : EVERY);
-}
-
 /** Open what an address names, as a link does. */
 async function goTo(address) {
   const [view, run, ...at] = address.slice(1).split("/");
@@ -115,7 +94,6 @@ async function start() {
     return;
   }
   await goTo(location.hash.slice(1).split("/")[0] in VIEWS ? location.hash : "");
-  setTimeout(follow, EVERY);
 }
 
 // The curves are drawn in colours and widths of their own, so a new width or theme draws them again.

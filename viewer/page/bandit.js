@@ -200,7 +200,8 @@ function train(algorithm, settings) {
   return { algorithm, settings, diverged, action_rewards, reference: reference.map(Math.exp), probabilities: now.map(Math.exp), ...curves, steps, ...matched };
 }
 
-/** The loss of a completion and its terms, token by token, from the probabilities of its tokens (`now`, `old`, `reference`). */
+/** The loss of a completion and its terms, token by token, from the probabilities of its tokens
+ * (`now`, `old`, `reference`). */
 function lossByToken({ now, old, reference, advantage, settings, batch }) {
   const logs = [now, old, reference].map((each) => each.map(Math.log));
   const bounds = [1 - settings.epsilon, 1 + settings.epsilon];

@@ -23,19 +23,26 @@ async function changedView(number_, run, [benchmark, before, after, open] = []) 
     const all = labels();
     state.after = all.includes(run.stage) ? run.stage : all[all.length - 1];
     state.before = all.includes("sft") && state.after !== "sft" ? "sft" : all[0];
+    if (!later().includes(state.after)) state.after = later().pop();
+  }
+  const twice = (label) => [label, label];
+  const later = () => labels().slice(labels().indexOf(state.before) + 1);
+  function chooseBefore(label) {
+    state.before = label;
+    if (!later().includes(state.after)) state.after = later().pop();
+    load();
   }
   async function load(open = "") {
     const focused = [...choices.querySelectorAll("select")].indexOf(document.activeElement);
     choices.replaceChildren(
       choice("Questions", benchmarks.map(([name]) => [name, name]), state.benchmark, (value) => ((state.benchmark = value), choose(), load())),
-      choice("Before", labels().map((each) => [each, each]), state.before, (value) => ((state.before = value), load())),
-      choice("After", labels().map((each) => [each, each]), state.after, (value) => ((state.after = value), load())),
+      choice("Before", labels().slice(0, -1).map(twice), state.before, chooseBefore),
+      choice("After", later().map(twice), state.after, (value) => ((state.after = value), load())),
     );
     if (focused >= 0) choices.querySelectorAll("select")[focused].focus();
     list.replaceChildren();
     counts.replaceChildren();
     try {
-      if (state.before === state.after) throw new Error("Choose two different models.");
       const mine = ++asked;
       const answer = await ask(`${number_}/changed/${state.benchmark}/${state.before}/${state.after}`);
       if (mine !== asked) return;
@@ -89,7 +96,8 @@ async function changedView(number_, run, [benchmark, before, after, open] = []) 
       h("p", { class: "quiet" }, visible(facts.join(", "))),
     );
   }
-  if (labelsOf(benchmark).includes(before) && labelsOf(benchmark).includes(after)) Object.assign(state, { benchmark, before, after });
+  const places = [before, after].map((label) => labelsOf(benchmark).indexOf(label));
+  if (places[0] >= 0 && places[0] < places[1]) Object.assign(state, { benchmark, before, after });
   else choose();
   await load(open);
   return h("div", { class: "two reading" }, h("section", { "aria-label": "Questions" }, choices, counts, list), detail);

@@ -217,9 +217,8 @@ function reveal(list) {
   if (inner.top < outer.top || inner.bottom > outer.bottom) list.scrollTop += inner.top - outer.top - (outer.height - inner.height) / 2;
 }
 
-/** [step, group] of each group that holds these words, as the server finds them or, in one file, among what it holds. */
+/** [step, group] of each group that holds these words. */
 async function holding(number_, groups, words) {
-  if (!ANSWERS) return ask(`${number_}/search/${words}`);
   const sought = words.toLowerCase();
   const holds = ({ question, rows }) => [question, ...rows.map((row) => row.text)].some((text) => text.toLowerCase().includes(sought));
   return groups.filter((each) => holds(ANSWERS[`${number_}/group/${each.step}/${each.group}`])).map((each) => [each.step, each.group]);
@@ -231,7 +230,7 @@ function groupDetail(run, group) {
   const logged = group.rows.map((row) => row.total);
   const totals = [...logged];
   const size = totals.length;
-  const batch = { completions: size + group.others.length, tokens: group.batch_tokens };
+  const batch = { completions: group.batch_completions, tokens: group.batch_tokens };
   const movable = settings.multi_objective_aggregation !== "normalize_then_sum" && totals.every((each) => each !== null);
   let drawn = totals.map((_, i) => i); // the completions in the order in which a thinner group takes them
   let few = size;

@@ -83,15 +83,20 @@ function answerRow(name, reward, moved) {
   return { element, text, show };
 }
 
-/** A field for an answer of one's own, which the verifier judges; in a page that is one file, the rules for plain numbers. */
+const NOT_PLAIN = {
+  right: null,
+  reason: "this page knows plain numbers alone, such as 408, 408.0 or 816/2",
+};
+
+/** A field for an answer of one's own, which the rules for plain numbers judge. */
 function ownAnswer(gold, place, judged) {
   const field = h("input", { type: "text", maxlength: 200, placeholder: "say, 816/2", "aria-label": "Your answer", autocomplete: "off", spellcheck: "false" });
-  const verdict = h("p", { class: "quiet verdict-of", role: "status" }, ANSWERS ? "Judged by the rules for plain numbers, 1 or 0." : "Judged by the verifier, as an answer in training, 1 or 0.");
-  async function judge(event) {
+  const verdict = h("p", { class: "quiet verdict-of", role: "status" }, "Judged by the rules for plain numbers, 1 or 0.");
+  function judge(event) {
     event.preventDefault();
     const answer = field.value.trim();
     if (!answer) return;
-    const found = await verdictOf(answer, gold).catch((error) => ({ right: null, reason: error.message }));
+    const found = plainVerdict(answer, gold) || NOT_PLAIN;
     verdict.replaceChildren(h("b", { class: found.right ? "kind won" : "kind lost" }, { true: "Right", false: "Wrong" }[found.right] || "Not judged"), visible(`: ${found.reason}.`));
     if (found.right === null) return;
     place.replaceChildren(visible(answer));
@@ -99,10 +104,4 @@ function ownAnswer(gold, place, judged) {
   }
   const out = h("button", { type: "button", onclick: () => ((field.value = ""), verdict.replaceChildren(), judged(null)) }, "Take it out");
   return h("form", { class: "own", onsubmit: judge }, h("label", { class: "choice" }, h("span", {}, "Type your own answer"), field), h("button", {}, "Judge it"), out, verdict);
-}
-
-/** {right, reason} of an answer to the question of the group. */
-async function verdictOf(answer, gold) {
-  if (!ANSWERS) return ask(`judge/${answer}`);
-  return plainVerdict(answer, gold) || { right: null, reason: "this file knows plain numbers alone, such as 408, 408.0 or 816/2; the page of make lab asks the verifier" };
 }

@@ -2,6 +2,8 @@
 // The overview: how good each run's model is, what it was made of, and its curves.
 
 const TABLE_STEPS = 24; // of each run in the table
+const GOES_ON =
+  "A run that goes on writes its page again at each evaluation; make view writes it at once.";
 const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
 
 /** The view. `runs`: what describes them; `curves`: the columns of each; `told`: what else was asked of each. */
@@ -31,7 +33,8 @@ function overview(runs, curves, { advice, results, about }) {
     "div",
     {},
     h("div", { class: `tiles ${several ? "" : "alone"}` }, runs.map((run, i) => tile(run, curves[i], i, results[i]))),
-    begun ? sicknesses(advice, runs) : h("p", {}, "No step is logged yet; this page follows the run."),
+    begun ? sicknesses(advice, runs) : h("p", {}, "No step was logged when this page was written."),
+    runs.every((run) => run.finished) ? null : h("p", { class: "quiet" }, GOES_ON),
     madeOf(runs, about),
     drawn.length ? controls(curves, drawAll, runs) : null,
     charts,
