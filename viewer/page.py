@@ -14,7 +14,17 @@ from console.terminal import say
 from runs.folder import SAME_QUESTIONS, completion_files, public, recipe_in
 from training.checkpoints import write_whole
 from viewer import groups
-from viewer.runs import about, advice, changed, curves, describe, evenly, pair, results
+from viewer.runs import (
+    about,
+    advice,
+    changed,
+    curves,
+    describe,
+    evenly,
+    first_answers,
+    pair,
+    results,
+)
 
 NAME = "page.html"  # in a run's folder
 FOLDER = Path(__file__).parent / "page"
@@ -121,12 +131,11 @@ def _answers_of(
         "about": as_json.answer(about, run, recipe),
     }
     room -= size_of(answers)
-    pairs = []
-    for benchmark, labels in description["evaluations"].items():
-        for before, after in combinations(labels, 2):
-            pairs.append((benchmark, before, after))
-    for models in pairs:
-        answers |= _changes(run, models, as_json, max(0, room) // 3 // len(pairs))
+    evaluations = description["evaluations"]
+    for benchmark, labels in evaluations.items():
+        if len(labels) > 1:
+            share = max(0, room) // 3 // len(evaluations)
+            answers |= _evaluation(run, benchmark, labels, as_json, share)
     return answers | _groups(run, description, as_json, room - size_of(answers))
 
 
@@ -186,8 +195,8 @@ def _groups(run: Path, description: dict, as_json: Json, room: int) -> dict[str,
     """The list of groups, and each of them. At most half of the room is for the questions that
     every evaluation samples."""
 
-    def read(file: Path, most: int | None) -> Step:
-        return _step(file, description, as_json, most)
+    def read(file: Path, limit: int | None) -> Step:
+        return _step(file, description, as_json, limit)
 
     repeated = completion_files(run, (SAME_QUESTIONS,))
     trained = completion_files(run)
@@ -212,13 +221,13 @@ def _groups(run: Path, description: dict, as_json: Json, room: int) -> dict[str,
     return {"groups": as_json.text(index)} | answers
 
 
-def _step(file: Path, description: dict, as_json: Json, most: int | None) -> Step:
-    """The groups of a step's file, at most so many, chosen evenly."""
+def _step(file: Path, description: dict, as_json: Json, limit: int | None) -> Step:
+    """The groups of a step's file, at most `limit` of them, chosen evenly."""
     try:
         read = groups.of_step(file, description)
     except (ValueError, OSError) as error:  # being written, torn by a full disk, or a stranger's
         return Step([], {}, 0, 0, str(error))
-    chosen = read if most is None else evenly(read, most)
+    chosen = read if limit is None else evenly(read, limit)
     answers = {}
     for entry, group in chosen:
         answers[f"group/{entry['step']}/{entry['group']}"] = as_json.text(group)
@@ -231,12 +240,12 @@ def _even_sample(
 ) -> list[Step]:
     """What the files hold where there is room for it. Else of as many of them as have room, chosen
     evenly, a few groups each. The first, the middle and the last file show how much that is."""
-    for most in (None, GROUPS):
-        examples = [read(file, most) for file in evenly(files, 3)]
+    for limit in (None, GROUPS):
+        examples = [read(file, limit) for file in evenly(files, 3)]
         mean = 1 + sum(step.size for step in examples) // max(1, len(examples))
         if mean * len(files) <= room:
             break
-    steps = [read(file, most) for file in evenly(files, room // mean)]
+    steps = [read(file, limit) for file in evenly(files, room // mean)]
     size = sum(step.size for step in steps)
     while steps and size > room:
         steps = evenly(steps, min(len(steps) - 1, len(steps) * room // size))
@@ -247,24 +256,49 @@ def _even_sample(
 # The evaluations ----------------------------------------------------------------------------------
 
 
-def _changes(run: Path, models: tuple[str, str, str], as_json: Json, room: int) -> dict[str, str]:
-    """The list of the questions of an evaluation, the won and the lost first, and both answers to
-    each; as many as have room. `models`: the benchmark, and the labels before and after."""
-    name = "/".join(models)
-    try:
-        changes = changed(run, *models)
-    except (ValueError, OSError) as error:
-        return {f"changed/{name}": as_json.text({"error": str(error)})}
+def _evaluation(
+    run: Path, benchmark: str, labels: list[str], as_json: Json, room: int
+) -> dict[str, str]:
+    """What changed on a benchmark, for each two of the models that were judged on it."""
+    answers = {}
+    errors = {}
+    for label in labels:
+        try:
+            answers[label] = first_answers(run, benchmark, label)
+        except (ValueError, OSError) as error:
+            errors[label] = str(error)
+    pairs = list(combinations(labels, 2))
+    texts = {}
+    for before, after in pairs:
+        name = f"{benchmark}/{before}/{after}"
+        if before in answers and after in answers:
+            texts |= _changes(name, answers, (before, after), as_json, room // len(pairs))
+        else:
+            reason = errors.get(before) or errors[after]
+            texts[f"changed/{name}"] = as_json.text({"error": reason})
+    return texts
+
+
+def _changes(
+    name: str,
+    answers: dict[str, dict[int, dict]],
+    models: tuple[str, str],
+    as_json: Json,
+    room: int,
+) -> dict[str, str]:
+    """The list of the questions, the won and the lost first, and both answers to each; as many as
+    have room. `models`: the labels before and after."""
+    changes = changed(answers, *models)
     flips = changes["counts"]["won"] + changes["counts"]["lost"]
-    most = QUESTIONS
+    limit = QUESTIONS
     size = room + 1
     while size > room:
-        number = min(most, flips)
-        rows = changes["rows"][:number] + evenly(changes["rows"][number:], most - number)
-        answers = {}
+        number = min(limit, flips)
+        rows = changes["rows"][:number] + evenly(changes["rows"][number:], limit - number)
+        texts = {}
         for row in rows:
-            question = f"pair/{name}/{row['id']}"
-            answers[question] = as_json.answer(pair, run, *models, row["id"])
-        size = size_of(answers)
-        most = min(most - 1, most * room // max(1, size))
-    return {f"changed/{name}": as_json.text(changes | {"rows": rows})} | answers
+            question = row["id"]
+            texts[f"pair/{name}/{question}"] = as_json.answer(pair, answers, *models, question)
+        size = size_of(texts)
+        limit = min(limit - 1, limit * room // max(1, size))
+    return {f"changed/{name}": as_json.text(changes | {"rows": rows})} | texts

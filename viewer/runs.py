@@ -2,7 +2,6 @@
 stranger's."""
 
 import json
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -232,36 +231,48 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
         comparison["why"] = "The answers belong to other weights."
     earlier = [label for label in labels if label not in (CONTROL, "grpo", stage)]
     if earlier:
-        flips = changed(run, benchmark, earlier[-1], stage)
+        answers = {}
+        for label in (earlier[-1], stage):
+            answers[label] = first_answers(run, benchmark, label)
+        flips = changed(answers, earlier[-1], stage)
         won = flips["rows"][: flips["counts"]["won"]]
         lost = flips["rows"][len(won) :][: flips["counts"]["lost"]]
         comparison["flips"] = flips | {"rows": won[:FEW] + lost[:FEW]}
     return comparison
 
 
-def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any]:
-    """Every question that both models answered, with the kind of its change, flips first. If a
-    question has several samples, only the first counts; the report counts all. Raises ValueError
-    where there is no such evaluation."""
-    answers_before = _first_answers(run, benchmark, before)
-    answers_after = _first_answers(run, benchmark, after)
+def first_answers(run: Path, benchmark: str, label: str) -> dict[int, dict]:
+    """A model's first answer to each question, by the question's id; further ones, which the report
+    counts too, are left out. Raises ValueError where the file is not what an evaluation wrote."""
+    answers: dict[int, dict] = {}
+    for answer in read_answers(run_file(run.parent, f"eval/{benchmark}/{label}.jsonl"))[1:]:
+        answers.setdefault(answer["id"], answer)
+    return answers
+
+
+def changed(answers: dict[str, dict[int, dict]], before: str, after: str) -> dict[str, Any]:
+    """Every question that both models answered, with the kind of its change, flips first.
+
+    Args:
+        answers: the first answers of each model, by its label.
+    """
     counts = dict.fromkeys(KINDS.values(), 0)
     rows = []
-    for question in sorted(answers_before.keys() & answers_after.keys()):
-        first = answers_before[question]
-        kind = KINDS[first["right"] is True, answers_after[question]["right"] is True]
+    for question in sorted(answers[before].keys() & answers[after].keys()):
+        first = answers[before][question]
+        kind = KINDS[first["right"] is True, answers[after][question]["right"] is True]
         rows.append({"id": question, "question": str(first["problem"])[:EXCERPT], "kind": kind})
         counts[kind] += 1
     rows.sort(key=lambda row: list(counts).index(row["kind"]))
     return {"rows": rows, "counts": counts, "before": before, "after": after}
 
 
-def pair(run: Path, benchmark: str, before: str, after: str, question: int) -> dict[str, Any]:
-    """A question and both answers to it. Raises ValueError where there is none."""
-    first = _first_answers(run, benchmark, before).get(question)
-    second = _first_answers(run, benchmark, after).get(question)
-    if first is None or second is None:
-        raise ValueError(f"{benchmark} has no question {question} that both answered")
+def pair(
+    answers: dict[str, dict[int, dict]], before: str, after: str, question: int
+) -> dict[str, Any]:
+    """A question and both answers to it, as in `changed`."""
+    first = answers[before][question]
+    second = answers[after][question]
     return {
         "question": str(first["problem"])[:CUT],
         "gold": str(first["gold"])[:CUT],
@@ -272,20 +283,3 @@ def pair(run: Path, benchmark: str, before: str, after: str, question: int) -> d
 def _pair_entry(label: str, answer: dict) -> dict[str, Any]:
     entry = {key: answer.get(key) for key in PAIR_COLUMNS}
     return entry | {"label": label, "text": str(answer.get("response") or "")[:CUT]}
-
-
-def _first_answers(run: Path, benchmark: str, label: str) -> dict[int, dict]:
-    """A model's first answer to each question."""
-    if label not in evaluations(run).get(benchmark, []):
-        raise ValueError(f"there is no evaluation of {label} on {benchmark}")
-    file = run_file(run.parent, f"eval/{benchmark}/{label}.jsonl")
-    state = file.stat()
-    return _answers(file, state.st_mtime_ns, state.st_size)
-
-
-@lru_cache(maxsize=4)
-def _answers(file: Path, _mtime: int, _bytes: int) -> dict[int, dict]:
-    answers: dict[int, dict] = {}
-    for answer in read_answers(file)[1:]:
-        answers.setdefault(answer["id"], answer)
-    return answers

@@ -13,7 +13,7 @@ from tests import made_runs
 from tests.support import write_lines
 from tests.tables import cases, lacking
 from viewer import runs
-from viewer.runs import changed, curves, pair, results
+from viewer.runs import changed, curves, first_answers, pair, results
 
 
 def describe(run: Path) -> dict:
@@ -142,8 +142,8 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
     answers.unlink()
     answers.symlink_to(secret)
     assert describe(path)["evaluations"] == {"held-out": ["base", "sft"]}
-    with pytest.raises(ValueError, match="no evaluation of grpo"):
-        changed(path, "held-out", "base", "grpo")
+    with pytest.raises(ValueError, match="there is no such file"):
+        first_answers(path, "held-out", "grpo")
 
 
 def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
@@ -158,17 +158,17 @@ def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
 
 def test_the_questions_that_flipped_come_first(tmp_path):
     path = made_runs.run(tmp_path)
-    told = changed(path, "held-out", "sft", "grpo")
+    answers = {label: first_answers(path, "held-out", label) for label in ("sft", "grpo")}
+    told = changed(answers, "sft", "grpo")
     kinds = ["won", "lost", "wrong twice", "right twice"]
     assert [(row["id"], row["kind"]) for row in told["rows"]] == list(enumerate(kinds))
     assert told["counts"] == dict.fromkeys(kinds, 1)
-    both = pair(path, "held-out", "sft", "grpo", 0)
+    both = pair(answers, "sft", "grpo", 0)
     assert [each["text"] for each in both["answers"]] == ["sft says 0", "grpo says 0"]
     assert [each["right"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
-    wrong = [("nowhere", "sft", 0), ("held-out", "other", 0), ("held-out", "sft", 9)]
-    for benchmark, before, question in wrong:
-        with pytest.raises(ValueError, match=r"there is no evaluation|has no question"):
-            pair(path, benchmark, before, "grpo", question)
+    for benchmark, label in (("nowhere", "sft"), ("held-out", "other")):
+        with pytest.raises(ValueError, match="there is no such file"):
+            first_answers(path, benchmark, label)
 
 
 @pytest.mark.parametrize("label", ["grpo", "elsewhere"])
