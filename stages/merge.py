@@ -41,11 +41,8 @@ def main(recipe: Recipe):
     if not find_run(recipe, "grpo").finished:
         message = f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"
         raise RecipeError([message])
-    weights = {"weights": weights_hash(trained)}
     if merged.exists():
-        if read_object(merged / MERGED_FROM) != weights:
-            message = f"{merged} was not made from the policy that is in {trained} now"
-            raise RecipeError([f"{message}: delete it, and the same command merges that one"])
+        _require_made_from(merged, trained)
         say(f"merged already, in {merged}; delete it to merge again")
         return
     tokenizer = load_tokenizer(recipe)
@@ -80,13 +77,26 @@ def main(recipe: Recipe):
             f" the adapter in {trained} on its base"
         )
         raise RecipeError([message])
+    _finish(partial, merged, trained)
+    say(f"merged model in {merged}: its {described}")
+    say(f"next: {make_command('evaluate', recipe, MODEL=[merged])}")
+
+
+def _require_made_from(merged: Path, trained: Path):
+    """Refuse a merged model of other weights than the run has now: it was trained on, or anew."""
+    if read_object(merged / MERGED_FROM) != {"weights": weights_hash(trained)}:
+        message = f"{merged} was not made from the policy that is in {trained} now"
+        raise RecipeError([f"{message}: delete it, and the same command merges that one"])
+
+
+def _finish(partial: Path, merged: Path, trained: Path):
+    """Write what a reader of the merged model needs to know, and give it its name."""
+    weights = {"weights": weights_hash(trained)}
     write_whole(partial / MERGED_FROM, json.dumps(weights, indent=2) + "\n")
     write_whole(partial / "README.md", model_card(read_run(trained), "merged"))
     (partial / ".lock").unlink(missing_ok=True)
     sync_tree(partial)
     partial.rename(merged)
-    say(f"merged model in {merged}: its {described}")
-    say(f"next: {make_command('evaluate', recipe, MODEL=[merged])}")
 
 
 def _sampled_texts(run: Path, tokenizer) -> list[list[int]]:
