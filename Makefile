@@ -19,9 +19,8 @@ RUN ?=
 HTML ?=
 # For `make compare`: folders of finished runs, or of a recipe's seeds.
 RUNS ?=
-# For `make seeds`: which, and the target that each runs.
+# For `make seeds`: which.
 SEEDS ?= 1 2 3 4 5
-CHAIN ?= grpo
 # For `make tune`: which.
 RATES ?= 2e-5 5e-5 1e-4 2e-4
 # `make setup TORCH=cpu` installs PyTorch's build for CPUs, which saves gigabytes.
@@ -37,12 +36,12 @@ TESTS ?=
 
 # What each target reads of these. A misspelt option would be ignored, and another recipe trained.
 OF_RECIPE := RECIPE ARGS ACCELERATE PROCESSES
-RUNS_RECIPE := audit probe-memory decontaminate own-solutions sft probe grpo vllm-server dpo merge
+RUNS_RECIPE := audit probe-memory decontaminate own-solutions sft probe grpo vllm-server merge
 $(foreach target,$(RUNS_RECIPE),$(eval READS_$(target) := $(OF_RECIPE)))
 READS_check := $(OF_RECIPE) CARD SHOW
 READS_memory := $(OF_RECIPE) CARD
 READS_evaluate := $(OF_RECIPE) MODEL
-READS_seeds := $(OF_RECIPE) SEEDS CHAIN
+READS_seeds := $(OF_RECIPE) SEEDS
 READS_tune := $(OF_RECIPE) RATES
 READS_report := FILE
 READS_compare := RUNS
@@ -74,7 +73,7 @@ $(if $(NO_TARGETS),$(error there is no target $(NO_TARGETS); an option has a nam
 
 # A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
 # they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
-GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML RUNS SEEDS CHAIN RATES
+GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML RUNS SEEDS RATES
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 export RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
@@ -193,13 +192,6 @@ grpo: setup  ## train with GRPO, after the warm start if it is not finished, and
 vllm-server: setup  ## start the vLLM server of a recipe with grpo.vllm_mode: server, on the last GPUs, for `make grpo` elsewhere
 	@$(PY) stages.vllm_server $(ASKED)
 
-dpo: setup  ## train with DPO on what the recipe's GRPO run sampled, the best of each group against the worst, and compare
-	@$(PREFLIGHT) sft own_solutions grpo dpo evaluate
-	@$(LAUNCH) stages.sft $(ASKED) --if-needed
-	@$(LAUNCH) stages.grpo $(ASKED)
-	@$(LAUNCH) stages.dpo $(ASKED)
-	@$(PY) stages.evaluate $(ASKED) --held-out
-
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
 	@$(PY) stages.evaluate $(ASKED) "MODEL=$$MODEL"
@@ -207,12 +199,11 @@ evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the r
 # For a shell: the recipe's name, by which its runs go.
 NAMED := name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}
 
-seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
-	$(if $(filter grpo dpo,$(CHAIN)),,$(error CHAIN=$(CHAIN): expected grpo or dpo))
+seeds: setup  ## run `make grpo` for each of SEEDS, and report the gains with their intervals
 	@$(PY) stages.seeds $(ASKED) --check "--seeds=$$SEEDS"
 	@$(NAMED); trap '' PIPE; for seed in $$SEEDS; do \
 	  echo "seeds: $$seed of $$SEEDS" 2>&-; \
-	  $(MAKE) --no-print-directory "$$CHAIN" ARGS="$$ARGS seed=$$seed 'output_dir=outputs/$$name/seed-$$seed'" || exit $$?; \
+	  $(MAKE) --no-print-directory grpo ARGS="$$ARGS seed=$$seed 'output_dir=outputs/$$name/seed-$$seed'" || exit $$?; \
 	done
 	@$(PY) stages.seeds $(ASKED) "--seeds=$$SEEDS"
 

@@ -21,10 +21,9 @@ from runs.folder import Run, has_type, has_weights, read_run, stage_of, texts, t
 from schema import configs
 from schema.configs import WITHOUT_SIGNAL
 from schema.sections import flat
-from schema.stages import CHAINS, STAGES
+from schema.stages import STAGES
 
 SEED = r"seed-\d{1,10}"
-LAST_FIRST = CHAINS[::-1]
 
 
 class HeldOut(NamedTuple):
@@ -66,17 +65,13 @@ def read_arms(places: Sequence[str]) -> list[Arm]:
 
 def _runs_in(place: Path) -> list[Path]:
     """The folder of the run that a place names, or those of a recipe's seeds."""
-    for name in (*LAST_FIRST, "."):
-        if _is_run(place / name):
-            return [place / name]
-    for stage in LAST_FIRST:
-        seeds = list(filter(_is_run, place.glob(f"seed-*/{stage}")))
-        if seeds:
-            return sorted(seeds, key=lambda run: (len(run.parent.name), run.parent.name))
-    runs = set()
-    for file in Path("outputs").glob("*/*/summary.json"):
-        if file.parent.name in LAST_FIRST:
-            runs.add(str(file.parents[1]))
+    for folder in (place / "grpo", place):
+        if _is_run(folder):
+            return [folder]
+    seeds = list(filter(_is_run, place.glob("seed-*/grpo")))
+    if seeds:
+        return sorted(seeds, key=lambda run: (len(run.parent.name), run.parent.name))
+    runs = [str(file.parents[1]) for file in Path("outputs").glob("*/grpo/summary.json")]
     advice = "make grpo makes one"
     if runs:
         advice = f"there are: {', '.join(sorted(runs)[:8])}"
@@ -100,16 +95,10 @@ def _name(runs: list[Run]) -> str:
 
 def completions(run: Run) -> int | None:
     """How many completions a run cost: those it sampled. A warm start counts the completions for
-    its own solutions; a stage that learns from another run counts that run's."""
+    its own solutions."""
     if run.folder.name == "sft":
         sampled = run.summary.get("own_solutions", {}).get("completions", 0)
         return sampled if has_type(sampled, int) else None
-    stage = STAGES.get(run.folder.name)
-    if stage and stage.learns_from:
-        source = run.folder.with_name(stage.learns_from)
-        if not _is_run(source):
-            return None
-        return completions(read_run(source))
     steps = run.summary.get("steps")
     if steps is None:
         return None

@@ -25,7 +25,7 @@ from evaluation.statistics import (
     verdict,
 )
 from runs.folder import CONTROL, read_answers
-from schema.stages import CHAINS, STAGES
+from schema.stages import STAGES
 from training.checkpoints import write_whole
 from training.watch import may_have_fallen
 
@@ -230,13 +230,9 @@ def _without_control(labels: Iterable[str]) -> list[str]:
 
 
 def compared_pairs(labels: list[str]) -> list[tuple[str, str]]:
-    """The pairs of models that get a verdict: each model and the next, the warm start and every
-    stage that began with it, and the first and the last."""
+    """The pairs of models that get a verdict: each model and the next, and the first and the
+    last."""
     pairs = list(pairwise(labels))
-    for stage in CHAINS:
-        pair = ("sft", stage)
-        if set(pair) <= set(labels) and pair not in pairs:
-            pairs.append(pair)
     if len(labels) > 2:
         pairs.append((labels[0], labels[-1]))
     return pairs

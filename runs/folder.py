@@ -7,10 +7,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -331,20 +329,6 @@ def completion_files(run: Path, names: tuple[str, ...] = ("completions",)) -> li
             if match and file.is_file() and not file.is_symlink():
                 steps[file] = int(match[1])
     return sorted(steps, key=steps.__getitem__)
-
-
-def sampled_batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[dict]]]:
-    """The files of completions that a GRPO run wrote, by step, with their rows. A batch that is
-    used for several steps, and written at every step, comes once. Raises DataError where a file is
-    not what a run wrote."""
-    pick = itemgetter(*columns)
-    previous = None
-    for file in completion_files(run):
-        rows = read_parquet(file, columns)
-        batch = [pick(row) for row in rows]
-        if batch != previous:
-            yield file, rows
-        previous = batch
 
 
 def some_groups(run: Path) -> list[list[dict]]:

@@ -21,7 +21,7 @@ from schema import names
 from schema.refused_keys import GONE_REWARDS
 from schema.sections import Evaluate
 from schema.stages import STAGES
-from schema.training_rules import NOT_BY_VLLM, ONE_TURN, check_stage
+from schema.training_rules import NOT_BY_VLLM, check_stage
 from schema.values import RULES, count
 
 # All options of a reward model: trl asks it itself, and knows no others.
@@ -30,6 +30,7 @@ OF_LEARNED = {
     "revision": RULES["model"]["revision"],
     "weight": names.REWARD_KEYS["weight"],
 }
+ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
 # Keys of a data set that only some data sets have, with the place where they belong.
 ELSEWHERE = (
     ("data.train", names.TRAIN_KEYS),

@@ -63,25 +63,21 @@ it casts the weights being trained; leave it out or, without quantization, set u
 """)
 NOT_TRIED = """
 activation_offloading assistant_only_loss completion_only_loss dataloader_in_order
-dataloader_num_workers dataloader_persistent_workers f_alpha_divergence_coef f_divergence_type
-use_weighting dataloader_prefetch_factor dataset_num_proc disable_tqdm do_eval do_predict do_train
-enable_jit_checkpoint eval_packing fan_in_fan_out ignore_data_skip inference_mode
-include_num_input_tokens_seen llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight
-log_multimodal log_unique_prompts logging_nan_inf_filter num_completions_to_print packing
-padding_free precompute_ref_batch_size precompute_ref_log_probs qalora_group_size
-ref_model_mixup_alpha ref_model_sync_steps remove_unused_columns
-restore_callback_states_from_checkpoint save_only_model skip_memory_metrics sync_ref_model use_cache
-use_liger_kernel use_qalora
+dataloader_num_workers dataloader_persistent_workers dataloader_prefetch_factor dataset_num_proc
+disable_tqdm do_eval do_predict do_train enable_jit_checkpoint eval_packing fan_in_fan_out
+ignore_data_skip inference_mode include_num_input_tokens_seen llm_int8_enable_fp32_cpu_offload
+llm_int8_has_fp16_weight log_multimodal log_unique_prompts logging_nan_inf_filter
+num_completions_to_print packing padding_free qalora_group_size ref_model_mixup_alpha
+ref_model_sync_steps remove_unused_columns restore_callback_states_from_checkpoint save_only_model
+skip_memory_metrics sync_ref_model use_cache use_liger_kernel use_qalora
 """
 REASONS |= dict.fromkeys(NOT_TRIED.split(), NOT_OFFERED)
 # Fields that some sections have a use for, and these have not.
 ONLY_ELSEWHERE = {
     "sft": ["eval_steps", "per_device_eval_batch_size"],
-    "dpo": ["eval_steps", "per_device_eval_batch_size"],
-    "grpo": ["average_tokens_across_devices", "dataloader_drop_last"],
+    "grpo": ["average_tokens_across_devices", "dataloader_drop_last", "neftune_noise_alpha"],
 }
-for section in ("dpo", "grpo"):
-    ONLY_ELSEWHERE[section] += ["neftune_noise_alpha", "label_smoothing_factor"]
+ONLY_ELSEWHERE["grpo"] += ["label_smoothing_factor"]
 
 
 @cache
@@ -116,7 +112,8 @@ name it in data.train <- dataset_name dataset
 set `columns` of a data set in data.train <- dataset_prompt_column columns
 name them in data.train <- datasets
 set prompt.system <- system_prompt system
-the make target says which: grpo or dpo <- rl rlhf_type
+the make target says it: make grpo <- rl rlhf_type
+leave it out; docs/examples/dpo.py trains with DPO on what a finished run sampled <- dpo
 its keys stand in `grpo`, its rewards under `rewards` <- trl
 set grpo.use_vllm and the grpo.vllm_ keys <- vllm
 set grpo.per_device_train_batch_size <- micro_batch_size

@@ -187,7 +187,6 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
-    dpo: dict | None = None
     algorithm: str | None = None
     tools: list | None = None
     asked_for: dict[str, Any] = field(default_factory=dict)

@@ -23,7 +23,6 @@ class Stage:
         title: the name of the method in a model card.
         warm_start: whether it begins with the recipe's warm start. Its make target then runs the
             stages that it needs first.
-        learns_from: the stage whose finished run it learns from.
         samples: whether its trainer samples completions.
         defaults: our defaults for fields of its section.
     """
@@ -33,7 +32,6 @@ class Stage:
     depends_on: tuple[str, ...]
     title: str
     warm_start: bool = False
-    learns_from: str | None = None
     samples: bool = False
     defaults: dict[str, Any] = field(default_factory=dict)
 
@@ -59,18 +57,10 @@ _STAGES = (
         # Completions are written to the run's folder, as parquet.
         defaults={"logging_steps": 5, "log_completions": True, "num_completions_to_print": 0},
     ),
-    Stage(
-        "dpo",
-        "trl.trainer.dpo_config.DPOConfig",
-        (*_GRPO, "dpo"),
-        title="DPO on pairs from a GRPO run",
-        warm_start=True,
-        learns_from="grpo",
-    ),
 )
 STAGES = {stage.name: stage for stage in _STAGES}
-# Make targets that run several stages.
-CHAINS = tuple(stage.name for stage in _STAGES if stage.warm_start)
+# The make target that runs several stages.
+CHAIN = "grpo"
 
 
 @dataclass(frozen=True)
@@ -112,8 +102,7 @@ def algorithm(name: object) -> Algorithm:
 def chain() -> str | None:
     """The target for which `make` runs this stage as one of several, and goes on with the next by
     itself; None where it runs this stage alone."""
-    target = os.environ.get("MAKE_TARGET")
-    return target if target in CHAINS else None
+    return CHAIN if os.environ.get("MAKE_TARGET") == CHAIN else None
 
 
 def audits_before_training() -> bool:

@@ -1,5 +1,5 @@
-"""How the keys of `sft`, `grpo` and `dpo` go together, and how they go with the rest of the recipe:
-see schema/meaning.py."""
+"""How the keys of `sft` and `grpo` go together, and how they go with the rest of the recipe: see
+schema/meaning.py."""
 
 from math import gcd, lcm
 
@@ -21,15 +21,12 @@ READ_FOR = {
 }
 
 NOT_BY_VLLM = "only transformers samples, vLLM has not been tried: leave one of them out"
-ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
 
 
 def check_stage(name: str, section: dict, recipe: dict) -> Complaints:
     """Check the section of a stage that trains."""
     if name == "grpo":
         yield from check_grpo(section, recipe)
-    elif name == "dpo":
-        yield from check_dpo(recipe)
     yield from _check_shares(name, section, recipe)
     # A fractional warm-up is a share of the steps, and -1 steps follow from the epochs.
     values = configs.defaults(name) | section
@@ -60,18 +57,6 @@ def _check_shares(name: str, section: dict, recipe: dict) -> Complaints:
 def _choosing(recipe: dict) -> int:
     """How many held-out problems choose the checkpoint."""
     return recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
-
-
-def check_dpo(recipe: dict) -> Complaints:
-    if recipe.get("tools"):
-        yield ("dpo",), ONE_TURN
-    grpo = recipe.get("grpo", {})
-    if recipe.get("algorithm") == "rloo" and grpo.get("beta"):
-        message = "RLOO's advantages contain its KL, and DPO tells its pairs apart by them"
-        yield ("grpo", "beta"), f"{message}: set it to 0"
-    if grpo.get("log_completions") is False:
-        message = "DPO's pairs are the completions that the GRPO run writes: leave it out"
-        yield ("grpo", "log_completions"), message
 
 
 def check_grpo(section: dict, recipe: dict) -> Complaints:

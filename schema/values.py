@@ -451,17 +451,6 @@ RULES["grpo"] = TRAINING | {
         ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
     ),
 }
-DPO_LOSSES = (
-    "sigmoid hinge ipo nca_pair robust bco_pair sppo_hard apo_zero apo_down discopop sft"
-    " sigmoid_norm"
-)
-RULES["dpo"] = TRAINING | {
-    "max_length": count(2, 2**20),
-    "beta": number(0, 10, above=True),
-    "loss_type": ListOf(OneOf(tuple(DPO_LOSSES.split()))),
-    "loss_weights": ListOf(number(0, 1000)),
-    "train_sampling_strategy": OneOf(("random", "sequential")),
-}
 RULES["adapter"] = {
     "r": count(1, 4096),
     "lora_alpha": count(1, 65536),

@@ -39,8 +39,6 @@ class Start:
         held_out: its held-out problems.
         data: see `data.problems.data_of`.
         warm_start: the folder of the warm start, or None if training begins with the base model.
-        learns_from: the folder of the finished run whose completions are the training data, or
-            None.
     """
 
     recipe: Recipe
@@ -51,7 +49,6 @@ class Start:
     held_out: list[dict]
     data: dict[str, str]
     warm_start: Path | None
-    learns_from: Path | None
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     dtype = recipe.model.dtype
     recipe = to_machine(recipe)
     require(recipe, (name,))
-    warm_start, learns_from = _required_runs(recipe, stage)
+    warm_start = _required_runs(recipe, stage)
     folder = find_run(recipe, name, to_train=True)
     if folder.finished:
         _say_finished(name, folder)
@@ -118,7 +115,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     rows, held_out, data = load_data(recipe)
     require_same(lambda: problems_digest(rows))
     _warn_of_golds(rows, recipe)
-    start = Start(recipe, folder, args, tokenizer, rows, held_out, data, warm_start, learns_from)
+    start = Start(recipe, folder, args, tokenizer, rows, held_out, data, warm_start)
     stage_steps = steps(start)
     training = next(stage_steps)
     _train(stage, start, training, interrupts)
@@ -138,10 +135,10 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     _say_end(stage, recipe, [*trained.lines, place])
 
 
-def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None]:
-    """The folders of the warm start and of the run that a stage learns from, or None. Raises
-    RecipeError where one is not finished or belongs to another recipe, and where the recipe needs
-    pass rates that no probe has measured."""
+def _required_runs(recipe: Recipe, stage: Stage) -> Path | None:
+    """The folder of the warm start that a stage begins with, or None. Raises RecipeError where it
+    is not finished or belongs to another recipe, and where the recipe needs pass rates that no
+    probe has measured."""
     warm_start = None
     if stage.warm_start:
         warm_start = warm_start_of(recipe)
@@ -149,16 +146,7 @@ def _required_runs(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | No
         fault = not_probed(recipe)
         if fault:
             raise RecipeError([fault])
-    if stage.learns_from is None:
-        return warm_start, None
-    run = find_run(recipe, stage.learns_from)
-    if not run.finished:
-        message = (
-            f"the {STAGES[stage.learns_from].title} run in {run.path}, whose completions are"
-            f" compared, is not finished: {make_command(stage.learns_from, recipe)}"
-        )
-        raise RecipeError([message])
-    return warm_start, run.path
+    return warm_start
 
 
 def _say_finished(name: str, folder: RunFolder):

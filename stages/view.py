@@ -20,7 +20,7 @@ OUTPUTS = Path("outputs")
 
 def main(runs: list[str], html: Path | None, lab: bool):
     """Write the page of some runs, and open it in a browser."""
-    folders = [] if lab else find_runs(runs, stages=("grpo", "dpo", "sft"))
+    folders = [] if lab else find_runs(runs, stages=("grpo", "sft"))
     names = ", ".join(map(name_of, folders)) or "the lab"
     file = html or default_file(folders)
     if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():

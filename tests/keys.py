@@ -25,7 +25,6 @@ DOCUMENTED = {
     "quantization": "main_classes/quantization#transformers.BitsAndBytesConfig",
     "sft": "sft_trainer#trl.SFTConfig",
     "grpo": "grpo_trainer#trl.GRPOConfig",
-    "dpo": "dpo_trainer#trl.DPOConfig",
 }
 ON_A_BASE = """
 ## On a base

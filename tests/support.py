@@ -80,9 +80,6 @@ CHAIN = shlex.split("""
 """)
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
-OF_DPO = shlex.split(
-    "dpo.max_steps=6 dpo.per_device_train_batch_size=8 dpo.save_steps=2 dpo.logging_steps=1"
-)
 COUNTED: Counter = Counter()  # how many hostile values met which end
 
 

@@ -19,12 +19,7 @@ from training.watch import PARTS, History
 
 # trl's metric → its word on the line. The mean of each reward follows the first word, under the
 # reward's name.
-SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy": "pairs right"}
-DPO_WORDS = {
-    "loss": "loss",
-    "rewards/accuracies": "pairs ranked right",
-    "rewards/margins": "margin",
-}
+SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
 GRPO_WORDS = {
     "reward": "reward",
     WITHOUT_SIGNAL: "no signal",
@@ -129,12 +124,7 @@ class _Tokens(StoppingCriteria):
 
 def _words(logs: dict) -> dict[str, str]:
     """The word on the line for each metric of a log that has one."""
-    if "reward" in logs:
-        words = GRPO_WORDS
-    elif "rewards/margins" in logs:
-        words = DPO_WORDS
-    else:
-        words = SFT_WORDS
+    words = GRPO_WORDS if "reward" in logs else SFT_WORDS
     first = next(iter(words))
     ordered = {first: words[first]}
     for key in logs:

@@ -1,13 +1,12 @@
-"""trl's GRPOTrainer, RLOOTrainer and DPOTrainer, built as a recipe describes them."""
+"""trl's GRPOTrainer and RLOOTrainer, built as a recipe describes them."""
 
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
 from peft import PeftModel
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from transformers import PreTrainedModel, Trainer, TrainerCallback
-from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from console.faults import Fault, RecipeError, said_by_library
 from schema import configs
@@ -50,14 +49,6 @@ class RLOO(GreedyEvaluation, RLOOTrainer):
         if self.accelerator.is_main_process and self.log_completions and self._logs["prompt"]:
             folder = Path(self.args.output_dir, "completions")
             write_completions(folder, self.state.global_step, self._logs)
-
-
-class DPO(DPOTrainer):
-    """DPOTrainer for rows that are token ids already: tokenised by trl from text, a chat template
-    that rewrites a turn (or drops its thoughts) would have a say in what is learned."""
-
-    def _prepare_dataset(self, dataset: Dataset, *args, **kwargs) -> Dataset:
-        return dataset
 
 
 TRAINERS = {"grpo": GRPO, "rloo": RLOO}  # by a recipe's `algorithm`
@@ -104,7 +95,7 @@ def grpo_trainer(
     kind = TRAINERS[recipe.algorithm or "grpo"]
     if rewards.steps:
         kind = GRPOByStep
-    trainer = _built(kind, "grpo", recipe, model, tokenizer, warm_start, args=args, **arguments)
+    trainer = _built(kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     trainer.steps = rewards.steps
     trainer.scores = rewards.scores
     trainer.keep_best = rewards.keep_best
@@ -114,37 +105,8 @@ def grpo_trainer(
     return trainer
 
 
-def dpo_trainer(
-    recipe: Recipe, args: DPOConfig, tokenizer, rows: list[dict], warm_start: Path | None
-) -> DPO:
-    """trl's trainer with the recipe's model and adapter. The reference is what the policy begins
-    as: a second model, or of an adapter trl's own frozen copy; without a warm start, the base with
-    the adapter switched off.
-
-    Args:
-        rows: `prompt_ids`, `chosen_ids` and `rejected_ids` of each pair.
-    """
-    model = load_model(recipe, tokenizer, warm_start)
-    reference = None
-    if recipe.adapter is None:
-        reference = load_model(recipe, tokenizer, warm_start)
-    dataset = Dataset.from_list(rows)
-    return _built(
-        DPO,
-        "dpo",
-        recipe,
-        model,
-        tokenizer,
-        warm_start,
-        args=args,
-        ref_model=reference,
-        train_dataset=dataset,
-    )
-
-
 def _built(
     kind: type,
-    section: str,
     recipe: Recipe,
     model: PreTrainedModel,
     tokenizer,
@@ -159,7 +121,7 @@ def _built(
             if weight.requires_grad:
                 trained_weights[name] = weight.data
     adapter = None if warm_start else configs.adapter_config(recipe)
-    with said_by_library(recipe.place(section)):
+    with said_by_library(recipe.place("grpo")):
         trainer = kind(model=model, processing_class=tokenizer, peft_config=adapter, **arguments)
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, trained_weights)

@@ -20,7 +20,7 @@ from rewards.verifier import judge_all
 from tests.rewards.verifier.judged_rows import TABLES, judged_rows
 from tests.stages import test_wrong_inputs
 from tests.stages.test_wrong_inputs import Row, environment_of, words_of, write_inputs
-from tests.support import CHAIN, LORA, NF4, OF_DPO, ROOT, SHIPPED, kill_when, run_stage
+from tests.support import CHAIN, LORA, NF4, ROOT, SHIPPED, kill_when, run_stage
 from tests.tables import rows
 from tests.waits import all_ended
 
@@ -29,8 +29,6 @@ RUNS = {  # name: stages, overrides beside CHAIN
     "default": (["sft", "grpo"], []),
     "lora": (["sft", "grpo"], [LORA]),
     "qlora": (["grpo"], [LORA, NF4, "sft=null"]),
-    "rloo": (["sft", "grpo"], ["algorithm=rloo"]),
-    "dpo": (["sft", "grpo", "dpo"], ["grpo.logging_steps=1", *OF_DPO]),
 }
 RESUMED_AFTER = "checkpoint-4/manifest.json"
 

@@ -66,13 +66,12 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
     assert [len(arm.runs) for arm in two] == [2, 3]
 
 
-def test_warm_starts_and_dpo_are_compared_too(tmp_path):
+def test_warm_starts_are_compared_too(tmp_path):
     for name, right in (("a", 40), ("b", 55)):
         folder = run(tmp_path / name)
-        for stage in ("sft", "dpo"):
-            shutil.copytree(folder / "grpo", folder / stage)
-            shutil.rmtree(folder / stage / "completions")
-            answers(folder / "eval/held-out", stage, [i < right for i in range(100)])
+        shutil.copytree(folder / "grpo", folder / "sft")
+        shutil.rmtree(folder / "sft/completions")
+        answers(folder / "eval/held-out", "sft", [i < right for i in range(100)])
     own = {"steps": STEPS, "seconds": 3.0, "own_solutions": {"completions": 96, "kept": 7}}
     made.write_json(tmp_path / "b/sft/summary.json", own)
     arms = arms_of(tmp_path, "a/sft", "b/sft")
@@ -81,14 +80,6 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
     assert (first[3], second[3]) == ("0", "96")  # completions, sampled of nobody and of its own
     assert first[5].startswith("0.0% (") and second[5].startswith("0.0% (")  # the base
     assert difference(*arms).startswith("+15.0 ")
-    arms = arms_of(tmp_path, "a/grpo", "b")
-    # those of GRPO
-    assert arms[1].runs[0].folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
-    assert "+5.0 ± 4.4 points" in difference(*arms)
-    with (tmp_path / "b/dpo/recipe.yaml").open("a") as recipe:
-        recipe.write("dpo: {beta: 0.5}\n")
-    settings = [line.split(" | ")[0] for line in table(arms_of(tmp_path, "a/grpo", "b"))[7:-2]]
-    assert settings == ["| `dpo.beta`"]  # and none of the defaults of trl.DPOConfig
 
 
 def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):

@@ -29,7 +29,6 @@ from tests.support import (
     CHAIN,
     LORA,
     NF4,
-    OF_DPO,
     ROOT,
     TWO_PROCESSES,
     UNSHARE,
@@ -40,7 +39,7 @@ from tests.support import (
 from tests.tables import row_cases
 
 pytestmark = pytest.mark.train
-RECIPE = "recipes/tiny-dpo.yaml"
+RECIPE = "recipes/tiny-arithmetic.yaml"
 # Nearly every group of this reward has a signal, so that each step changes the weights.
 OWN = """
     sft.max_steps=40 sft.save_steps=10 sft.per_device_train_batch_size=16 grpo.num_generations=4
@@ -104,13 +103,13 @@ class Runs:
 
     def command(self, row: Row, folder: Path) -> list[str]:
         own = shlex.split(OWN) if row.warm == "own" else []
-        settings = [RECIPE, f"output_dir={folder}", *CHAIN, *OF_DPO, *own, *self.words(row.set)]
+        settings = [RECIPE, f"output_dir={folder}", *CHAIN, *own, *self.words(row.set)]
         return settings + self.words(row.options)
 
     def begin(self, row: Row, folder: Path):
         """Copy the stages that the row's stage needs into a folder."""
         if row.warm == "chain":
-            copied(self.chain, folder, *{"grpo": ["sft"], "dpo": ["sft", "grpo"]}[row.stage])
+            copied(self.chain, folder, "sft")
         elif row.stage == "grpo":
             copied(self.uninterrupted(row), folder, "sft")
 

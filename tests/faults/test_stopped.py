@@ -31,7 +31,7 @@ SMALL += ["sft=null", "rewards.tests.varied_reward.varied={weight: 1.0}"]
 
 
 def command(folder: Path, *overrides: str) -> list[str]:
-    return ["recipes/tiny-dpo.yaml", f"output_dir={folder}", *overrides]
+    return ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *overrides]
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def test_no_shipped_recipe_restates_a_default_of_the_library(path):
     completes = {"num_generations", "per_device_train_batch_size", "gradient_accumulation_steps"}
     own = value_of(path.read_text())
     base = load_recipe(path.with_name(own["base"])).resolved() if "base" in own else {}
-    for section in ("sft", "grpo", "dpo", "adapter"):
+    for section in ("sft", "grpo", "adapter"):
         values, below = own.get(section) or {}, base.get(section) or {}
         defaults = {field.name: field.default for field in fields(section_class(section))}
         for key in values:

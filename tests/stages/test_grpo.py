@@ -17,7 +17,6 @@ from schema.configs import ACCURACY
 from schema.recipe import load_recipe
 from tests.support import (
     CHAIN,
-    OF_DPO,
     ROOT,
     copied,
     kill_when,
@@ -37,7 +36,7 @@ from training.watch import PARTS
 
 
 def tiny(folder: Path, *overrides: str) -> list[str]:
-    return ["recipes/tiny-dpo.yaml", f"output_dir={folder}", *CHAIN, *overrides]
+    return ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *CHAIN, *overrides]
 
 
 def test_a_stage_says_how_it_went_and_what_is_next(chain):
@@ -50,14 +49,14 @@ def test_a_stage_says_how_it_went_and_what_is_next(chain):
     assert re.search(rf"grpo: trained for \d+ s: {parts}", grpo)
     assert "| grpo |" in evaluation
     gains, difference, *_, last = evaluation.splitlines()[-4:]
-    shares = " → ".join(rf"{stage} [\d.]+%" for stage in ("base", "sft", "grpo", "dpo"))
+    shares = " → ".join(rf"{stage} [\d.]+%" for stage in ("base", "sft", "grpo"))
     assert re.fullmatch(f"held-out: {shares}", gains)
     # as the report has it
-    assert difference.startswith("grpo → dpo: ") and f"- {difference}" in evaluation
+    assert difference.startswith("sft → grpo: ") and f"- {difference}" in evaluation
     assert "next: make view RUN=" in grpo and "next: make view RUN=" in last
     for stage, said in (("sft", sft), ("grpo", grpo)):
         assert f"{stage}: page in {chain}/{stage}/page.html" in said
-    assert f"page: {chain}/dpo/page.html" in evaluation
+    assert f"page: {chain}/grpo/page.html" in evaluation
 
 
 @pytest.mark.train
@@ -160,13 +159,12 @@ print(sorted({"torch", "transformers", "trl", "peft", "datasets", "accelerate"} 
 
 
 def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_path):
-    """So `make dpo` is soon at the table of a finished run, which is the one that was shown at
+    """So `make grpo` is soon at the table of a finished run, which is the one that was shown at
     first."""
-    copied(chain, tmp_path, "sft", "grpo", "dpo")
-    recipe = tiny(tmp_path, *OF_DPO)
+    copied(chain, tmp_path, "sft", "grpo")
+    recipe = tiny(tmp_path)
     first = run_stage("evaluate", *recipe, "--held-out").stdout
-    commands = ["preflight --stages sft own_solutions grpo dpo evaluate", "sft --if-needed"]
-    commands += ["grpo", "dpo"]
+    commands = ["preflight --stages sft own_solutions grpo evaluate", "sft --if-needed", "grpo"]
     for command in commands:
         stage, *options = command.split()
         program = [sys.executable, "-c", IMPORTED, f"stages.{stage}", *recipe, *options]
@@ -174,7 +172,7 @@ def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_p
         libraries = done.stdout.splitlines()[-1]
         assert (done.returncode, libraries) == (0, "[]"), (command, done.stderr)
     again = run_stage("evaluate", *recipe, "--held-out").stdout
-    assert "| dpo |" in first and again.splitlines()[-12:] == first.splitlines()[-12:]
+    assert "| grpo |" in first and again.splitlines()[-12:] == first.splitlines()[-12:]
 
 
 def test_answers_are_compared_again_once_something_has_changed(chain, tmp_path):

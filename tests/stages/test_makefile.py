@@ -296,7 +296,7 @@ def test_what_is_for_the_target_or_for_the_environment_passes(command, checkout)
 
 def test_the_targets_read_the_options_that_the_makefile_says(checkout):
     """From the environment every target takes all of them, and its commands say what it reads."""
-    environment = dict.fromkeys(OPTIONS, "1") | {"CHAIN": "grpo"}
+    environment = dict.fromkeys(OPTIONS, "1")
     for target in TARGETS:
         printed = make(checkout, "-n", target, **environment).stdout
         printed = printed.replace("--show", "$SHOW").replace("$RECIPE_FILE", "$RECIPE")

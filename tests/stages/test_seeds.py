@@ -68,13 +68,8 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
         assert "is not what an evaluation wrote" in wrong(3, 4)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [("CHAIN=dp0", "CHAIN=dp0: expected grpo or dpo"), ("RECIPE=it's/it's.yaml", "it's")],
-)
-def test_make_ends_with_the_mistake(options, told):
-    """Its first line is run, the others would only be shown."""
-    command = ["make", "--no-print-directory", "seeds", options, "-o", "setup"]
+def test_make_ends_with_the_mistake():
+    command = ["make", "--no-print-directory", "seeds", "RECIPE=it's/it's.yaml", "-o", "setup"]
     done = capture(command, timeout=60)
     expected = (2, True, False)
-    assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == expected, done.stderr
+    assert (done.returncode, "it's" in done.stderr, "seeds: " in done.stdout) == expected

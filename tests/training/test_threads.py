@@ -58,7 +58,7 @@ def test_a_folder_says_the_number_and_a_resumed_run_takes_it(chain, tmp_path, mo
     (tmp_path / "grpo/summary.json").unlink()
     settings = [f"output_dir={tmp_path}", *CHAIN]
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    done = run_stage("grpo", "recipes/tiny-dpo.yaml", *settings)
+    done = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *settings)
     assert "began with 2 threads, goes on with 1" in done.stdout
     assert same_weights(chain / "grpo", tmp_path / "grpo")
     assert read_lines(tmp_path / "grpo/metrics.jsonl")

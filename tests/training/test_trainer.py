@@ -155,9 +155,9 @@ def test_the_questions_that_every_evaluation_samples_change_nothing_else(chain, 
     """A run that writes no completions samples none for them."""
     ends = []
     for writes in ("true", "false"):
-        overrides = [*CHAIN, "dpo=null", "grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
+        overrides = [*CHAIN, "grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
         overrides += [f"grpo.log_completions={writes}", f"output_dir={tmp_path / writes}"]
-        trainer = trainer_of("tiny-dpo", *overrides, warm_start=chain / "sft")
+        trainer = trainer_of("tiny-arithmetic", *overrides, warm_start=chain / "sft")
         trainer.train()
         drawn = [random.random(), np.random.rand(), torch.rand(1).item()]
         times = ("runtime", "per_second", "step_time")

@@ -15,8 +15,6 @@ const CHARTS = [
   { title: "Gradient norm", about: "before it is clipped", series: ["grad_norm"] },
   { title: "Loss", about: "what the optimizer lowers; GRPO's says little by its size", series: ["loss", "eval_loss"], early: true },
   { title: "Right tokens", about: "of the solutions that it learns from, where its likeliest token is theirs", series: ["mean_token_accuracy", "eval_mean_token_accuracy"], share: true, other: true, early: true },
-  { title: "Right pairs", about: "whose better completion it puts first", series: ["rewards/accuracies", "accuracy"], share: true, other: true, early: true },
-  { title: "Margin", about: "by which the better completion of a pair is ahead", series: ["rewards/margins", "rewards/chosen", "rewards/rejected", "margin"], other: true, early: true },
   { title: "Learning rate", about: "of the optimizer", series: ["learning_rate"], exact: true },
   { title: "Seconds a step", about: "sampling, rewards and update", series: ["step_time"] },
 ];
