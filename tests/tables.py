@@ -53,13 +53,15 @@ def row_cases(test_file: str, table: str, kind: type = SimpleNamespace):
 
 def lacking(names: list[str], message: str) -> list[str]:
     """The facts of a row's column `names` that a message does not state: a file and its line, a
-    key, a number, a command. Its other words are free. Each must stand there whole: `max_step` is
-    not in `max_steps`, nor 1 in 12."""
+    key, a number, a command. Its other words are free. Each must stand there whole (`max_step` is
+    not in `max_steps`, nor 1 in 12), and by itself: a key that is repeated in `names`, or is a part
+    of another fact, has to stand there twice."""
     assert names, "a message without a fact would always pass"
     absent = []
     for name in names:
         before = r"(?<!\w)" if name[0].isalnum() else ""
         after = r"(?!\w)" if name[-1].isalnum() else ""
-        if not re.search(before + re.escape(name) + after, message):
+        message, count = re.subn(before + re.escape(name) + after, "·", message, count=1)
+        if not count:
             absent.append(name)
     return absent

@@ -16,6 +16,7 @@ def test_a_fact_is_found_where_it_stands_whole():
         "2",
     ]
     assert lacking(["[1]", "'q'"], "expected a mapping, got [1] of 'q'") == []
+    assert lacking(["override seed=5", "5", "seed"], "override seed=5: leave seed out") == ["5"]
 
 
 def test_a_row_without_a_fact_is_a_mistake():
