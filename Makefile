@@ -36,7 +36,7 @@ TESTS ?=
 
 # What each target reads of these. A misspelt option would be ignored, and another recipe trained.
 OF_RECIPE := RECIPE ARGS ACCELERATE PROCESSES
-RUNS_RECIPE := audit probe-memory decontaminate own-solutions sft probe grpo vllm-server merge
+RUNS_RECIPE := audit probe-memory decontaminate own-solutions sft probe grpo merge
 $(foreach target,$(RUNS_RECIPE),$(eval READS_$(target) := $(OF_RECIPE)))
 READS_check := $(OF_RECIPE) CARD SHOW
 READS_memory := $(OF_RECIPE) CARD
@@ -86,8 +86,8 @@ ASKED = "$$RECIPE_FILE" "ARGS=$$ARGS"
 FILE_OF_LAUNCH = --config_file="accelerate_configs/$$ACCELERATE.yaml" $(if $(PROCESSES),--num_processes="$$PROCESSES")
 LAUNCH = $(if $(ACCELERATE),$(PY) stages.launch $(FILE_OF_LAUNCH) -m,$(PY))
 PREFLIGHT = $(PY) stages.preflight $(ASKED) --stages
-# Without a launcher, one GPU is used, however many there are; a vLLM server and `make test-gpu` choose for themselves.
-ifeq ($(ACCELERATE)$(filter vllm-server test-gpu,$(MAKECMDGOALS)),)
+# Without a launcher, one GPU is used, however many there are; `make test-gpu` chooses for itself.
+ifeq ($(ACCELERATE)$(filter test-gpu,$(MAKECMDGOALS)),)
 export CUDA_VISIBLE_DEVICES ?= 0
 endif
 # After SIGTERM, torch's launcher would kill its ranks in 30 s, less than a step of a large model takes.
@@ -189,9 +189,6 @@ grpo: setup  ## train with GRPO, after the warm start if it is not finished, and
 	@$(LAUNCH) stages.grpo $(ASKED)
 	@$(PY) stages.evaluate $(ASKED) --held-out
 
-vllm-server: setup  ## start the vLLM server of a recipe with grpo.vllm_mode: server, on the last GPUs, for `make grpo` elsewhere
-	@$(PY) stages.vllm_server $(ASKED)
-
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
 	@$(PY) stages.evaluate $(ASKED) "MODEL=$$MODEL"
@@ -262,7 +259,7 @@ test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_D
 
 FIRST_GPU = CUDA_VISIBLE_DEVICES=$(firstword $(subst $(comma), ,$(CUDA_VISIBLE_DEVICES)) 0)
 # The file that trains in pytest's own process is last: it keeps memory.
-ON_ONE_GPU := $(addprefix tests/,stages/test_gpu.py stages/test_vllm_server.py evaluation/test_vllm.py training/test_vllm_colocate.py)
+ON_ONE_GPU := $(addprefix tests/,stages/test_gpu.py evaluation/test_vllm.py training/test_vllm_server.py training/test_vllm_colocate.py)
 
 test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory, a gain; with EXTRAS=vllm in twenty
 	@GPU_TESTS=1 $(FIRST_GPU) $(PY) pytest -m gpu -rs $(ON_ONE_GPU); one=$$?; \

@@ -17,7 +17,7 @@ from machine import hardware
 from machine.hardware import Card
 from machine.launch import counted, incomplete, launched_here, not_installed, to_machine
 from schema.advice import LEVELS, fault_at, faults_of_error, warnings_of
-from schema.configs import SECTIONS, hours_of_run, size_of_run
+from schema.configs import SECTIONS, hours_of_run, samples_from_server, size_of_run
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
 from stages.cli import quiet_libraries, run
@@ -30,12 +30,17 @@ def main(
     card: Card | None = None,
     tokens_per_second: float | None = None,
     show: bool = False,
+    vllm_server: bool = False,
 ):
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
         show: first print the recipe as a run would save it, with its base's keys and our defaults.
+        vllm_server: print nothing but the command of the vLLM server that the recipe samples from.
     """
+    if vllm_server:
+        say(vllm_command(to_machine(recipe)))
+        return
     if show:
         say(as_yaml(recipe.resolved()))
     launched = launched_here()
@@ -60,7 +65,17 @@ def main(
     say()
     _report([*machine_faults, *library_faults, *warnings_of(recipe)], faults)
     _conclude(faults)
+    if samples_from_server(recipe):
+        place = "in another terminal, on other GPUs (CUDA_VISIBLE_DEVICES=…)"
+        say(f"next, {place}: {vllm_command(recipe)}")
     say(f"next: {make_command(stages[-1], recipe)}")
+
+
+def vllm_command(recipe: Recipe) -> str:
+    """The line for a shell that starts the recipe's vLLM server."""
+    from training.vllm_server import command
+
+    return command(recipe)
 
 
 def _report(new: Iterable[Fault], faults: list[Fault]):
@@ -187,6 +202,10 @@ OPTIONS = {
     "--show": {
         "action": "store_true",
         "help": "print the whole recipe: its base's keys, our defaults",
+    },
+    "--vllm-server": {
+        "action": "store_true",
+        "help": "print only the command of the vLLM server that the recipe samples from",
     },
 }
 

@@ -42,6 +42,9 @@ class Torch:
 sys.modules["trl.generation.vllm_client"].torch = Torch()
 def get_ip():
     return "127.0.0.1"
+=== vllm/distributed/__init__.py
+def model_parallel_is_initialized():
+    return False
 === vllm/distributed/weight_transfer/nccl_common.py
 from types import SimpleNamespace
 def trainer_init(info):

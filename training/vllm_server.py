@@ -2,24 +2,26 @@
 that starts it, and the wait until it answers."""
 
 import json
+import shlex
+import sys
 import time
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
 from console.faults import Fault, RecipeError
-from console.terminal import is_main_process, make_command, say
+from console.terminal import is_main_process, say
 from schema.configs import samples_from_server, setting, vllm_dtype
 from schema.recipe import Recipe
 from training.model import base_model
 
 
-def command(recipe: Recipe, folder: Path) -> list[str]:
-    """trl's command, which serves the base model from a folder; a trainer then sends its weights.
-    The last three options are vLLM's. Sampling follows the recipe, not the model's folder.
+def command(recipe: Recipe) -> str:
+    """A line for a shell: trl's command, which serves the base model; a trainer then sends its
+    weights. The last four options are vLLM's. Sampling follows the recipe, not the model's folder.
     """
     options = {
-        "model": folder,
+        "model": base_model(recipe),
         "host": setting(recipe, "grpo", "vllm_server_host"),
         "port": setting(recipe, "grpo", "vllm_server_port"),
         "dtype": vllm_dtype(recipe),
@@ -30,10 +32,13 @@ def command(recipe: Recipe, folder: Path) -> list[str]:
         "gpu-memory-utilization": recipe.grpo.get("vllm_gpu_memory_utilization"),
         "seed": recipe.seed,
         "generation-config": "vllm",
+        "load-format": "safetensors",
         "served-model-name": base_model(recipe),
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    return ["trl", "vllm-serve", *words]
+    program = str(Path(sys.executable).with_name("trl"))
+    # flashinfer would compile its sampler with nvcc, which most machines lack.
+    return f"VLLM_USE_FLASHINFER_SAMPLER=0 {shlex.join([program, 'vllm-serve', *words])}"
 
 
 def served_model(url: str) -> str | None:
@@ -75,7 +80,7 @@ def require_server(recipe: Recipe):
     message = f"the vLLM server at {url} serves {served}, and the recipe trains {model}"
     if served is None:
         message = (
-            f"no vLLM server answers at {url} within {seconds:g} s (grpo.vllm_server_timeout):"
-            f" {make_command('vllm-server', recipe)}"
+            f"no vLLM server answers at {url} within {seconds:g} s (grpo.vllm_server_timeout);"
+            f" start it: {command(recipe)}"
         )
     raise RecipeError([Fault(recipe.place("grpo", "vllm_mode"), message)])

@@ -6,7 +6,6 @@ import shutil
 import sys
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -240,9 +239,9 @@ def test_vllm_computes_in_what_training_computes_in(
     overrides = ["evaluate.engine=vllm", *overrides]
     refused("that is all", *overrides)
     recipe = load_recipe(TINY, overrides, check=())
-    served = vllm_server.command(recipe, Path("folder"))
+    served = vllm_server.command(recipe)
     recorded = answers.answer_settings(Contestant("base", recipe), [], [])["dtype"]
-    assert f"--dtype={computes_in}" in served
+    assert f"--dtype={computes_in} " in served
     assert asked["dtype"] == recorded == computes_in
 
 

@@ -23,6 +23,7 @@ from tests.namespaces import namespaces
 from tests.stage_process import free_port
 from tests.support import ROOT, TWO_PROCESSES, read_lines, run_stage, same_weights
 from tests.tables import lacking, yaml_text
+from tests.training.test_vllm_server import RATIOS
 from tests.waits import capture, run_command, start_command, until
 
 PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
@@ -32,7 +33,6 @@ HERE = "10.78.0.254"
 PATIENCE = 600  # seconds for a run of 2 minutes on one slow core
 SHORT = ["data.validation=40", "sft.max_steps=30", "grpo.max_steps=40", "grpo.save_steps=4"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=16"]
-RATIOS = [f"sampling/importance_sampling_ratio/{each}" for each in ("min", "max")]
 CONFIG = yaml_text(__file__, "config")
 
 

@@ -18,10 +18,10 @@ import pytest
 import torch
 
 from stages.cli import run
-from tests.stage_process import Started, free_port
+from tests.stage_process import free_port
 from tests.stages.test_sharded import LORA, SHORT, done, launched, saved
-from tests.stages.test_vllm_server import RECIPE, SERVER
 from tests.support import read_lines, run_stage, weights
+from tests.training.test_vllm_server import RECIPE, SERVER, served
 from training import train as training
 
 pytestmark = [
@@ -97,16 +97,13 @@ def test_a_server_samples_from_the_policy(tmp_path):
     words += ["grpo.vllm_max_model_length=256", f"output_dir={tmp_path}"]
     words += [f"grpo.vllm_{port}_port={free_port()}" for port in ("server", "group")]
     run_stage("sft", *words, **FIRST)
-    python = [sys.executable]
-    server = Started("stages.vllm_server", *words, before=python, environment=LAST)
+    server = served(LAST, *words[1:])
     try:
         trained = run_stage("grpo", *words, check=False, **FIRST)  # it waits for the server
     finally:
-        server.send(signal.SIGTERM)
-        server.ended(60)
-    assert trained.returncode == 0 and "Traceback" not in trained.stderr, (
-        trained.stderr[-3000:] + server.printed()[-3000:]
-    )
+        server.terminate()
+        server.wait(60)
+    assert trained.returncode == 0 and "Traceback" not in trained.stderr, trained.stderr[-3000:]
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     key = "sampling/sampling_logp_difference/mean"
     differences = [line[key] for line in lines if key in line]

@@ -1,9 +1,13 @@
-"""`make vllm-server` with a stand-in for vLLM; and, by `make test-vllm`, with vLLM itself."""
+"""The vLLM server whose command `make check` prints, with a stand-in for vLLM; and, by `make
+test-vllm`, with vLLM itself."""
 
 import http.server
 import json
+import os
+import re
 import shlex
 import signal
+import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +17,17 @@ from trl.scripts import vllm_serve
 
 from console.faults import RecipeError
 from schema.recipe import load_recipe
-from stages import vllm_server as stage
 from tests import vllm_stand_in
-from tests.stage_process import Started, free_port
-from tests.support import WITH_VLLM, run_program, run_stage, serving
+from tests.stage_process import free_port
+from tests.support import CHAIN, WITH_VLLM, read_lines, run_program, run_stage, serving
 from tests.tables import lacking
+from tests.waits import start_command
 from training import vllm_server
 from training.model import base_model
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SERVER = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
+RATIOS = [f"sampling/importance_sampling_ratio/{each}" for each in ("min", "max")]
 # vLLM's build for CPUs looks for its own version, and for the word that tells it what it is, under
 # another's name. Python imports this file at each start.
 CPU_BUILD = """
@@ -36,26 +41,29 @@ except metadata.PackageNotFoundError:
 """
 
 
-def start_stage(port: int, environment: dict[str, str]) -> Started:
-    words = [RECIPE, *SERVER, f"grpo.vllm_server_port={port}"]
+def served(environment: dict[str, str], *words: str) -> subprocess.Popen:
+    """The server, by the line that `make check` prints."""
     python = [sys.executable]
-    return Started("stages.vllm_server", *words, before=python, environment=environment)
+    printed = run_stage("check", RECIPE, *words, before=python, **environment).stdout
+    (line,) = re.findall("^next, in another terminal, on other GPUs.*?: (.*)", printed, re.M)
+    return start_command(["bash", "-c", f"exec env {line}"], env=os.environ | environment)
 
 
-@pytest.mark.slow
-def test_it_prints_the_command_and_a_signal_ends_the_server(tmp_path):
-    port = free_port()
-    started = start_stage(port, vllm_stand_in.install(tmp_path / "vllm"))
-    keys = [f"grpo.vllm_server_port={port}", "grpo.vllm_server_timeout=60"]
+@pytest.mark.train
+def test_the_server_that_make_check_prints_samples_from_the_policy(tmp_path):
+    ports = [f"grpo.vllm_{port}_port={free_port()}" for port in ("server", "group")]
+    words = [*SERVER, *ports, *CHAIN, "sft=null", f"output_dir={tmp_path}/run"]
+    environment = vllm_stand_in.install(tmp_path / "vllm")
+    server = served(environment, *words)
     try:
-        vllm_server.require_server(load_recipe(RECIPE, [*SERVER, *keys]))  # the trainer finds it
+        python = [sys.executable]  # which finds the stand-in
+        run_stage("grpo", RECIPE, *words, before=python, **environment)
     finally:
-        started.send(signal.SIGTERM)
-    assert started.ended(20).returncode == -signal.SIGTERM
-    printed = started.printed()
-    assert "vllm-server: VLLM_USE_FLASHINFER_SAMPLER=0 trl vllm-serve --model=" in printed
-    assert f"--port={port} " in printed and "next, in another terminal" in printed
-    assert vllm_server.served_model(f"http://127.0.0.1:{port}") is None
+        server.terminate()
+    assert server.wait(20) == -signal.SIGTERM
+    lines = read_lines(tmp_path / "run/grpo/metrics.jsonl")
+    ratios = [line[each] for line in lines for each in RATIOS if each in line]
+    assert ratios and all(abs(ratio - 1) < 1e-3 for ratio in ratios)
 
 
 @contextmanager
@@ -77,7 +85,7 @@ def listening(answer: dict):
             {"data": [{"id": "another/model"}]},
             ["another/model", "outputs/models/tiny-qwen3-seed42"],
         ),
-        ({}, ["1 s", "grpo.vllm_server_timeout", "make vllm-server ARGS="]),
+        ({}, ["1 s", "grpo.vllm_server_timeout", "trl vllm-serve --model="]),
     ],
     ids=["model", "none"],
 )
@@ -103,45 +111,22 @@ def test_every_process_takes_part_where_the_model_is_built(monkeypatch):
 def test_trl_takes_the_command():
     keys = ["grpo.vllm_tensor_parallel_size=2", "grpo.vllm_max_model_length=512", "seed=7"]
     recipe = load_recipe(RECIPE, [*SERVER, *keys])
-    words = vllm_server.command(recipe, Path("folder"))
-    assert words[:2] == ["trl", "vllm-serve"]
+    variable, program, stage, *words = shlex.split(vllm_server.command(recipe))
+    assert variable == "VLLM_USE_FLASHINFER_SAMPLER=0"
+    assert Path(program).name == "trl" and stage == "vllm-serve"
     parser = vllm_serve.make_parser(prog="trl vllm-serve")
-    arguments, for_vllm = parser.parse_args_and_config(words[2:], return_remaining_strings=True)
-    expected = {"model": "folder", "host": "127.0.0.1", "port": 8000, "dtype": "float32"}
+    arguments, for_vllm = parser.parse_args_and_config(words, return_remaining_strings=True)
+    model = base_model(recipe)
+    expected = {"model": model, "host": "127.0.0.1", "port": 8000, "dtype": "float32"}
     expected |= {"tensor_parallel_size": 2, "max_model_len": 512}
     assert arguments == vllm_serve.ScriptArguments(**expected)
-    name = f"--served-model-name={base_model(recipe)}"
-    assert for_vllm == ["--seed=7", "--generation-config=vllm", name]
+    expected = ["--seed=7", "--generation-config=vllm", "--load-format=safetensors"]
+    assert for_vllm == [*expected, f"--served-model-name={model}"]
 
 
 def test_a_share_of_the_memory_is_the_recipe_s():
     recipe = load_recipe(RECIPE, [*SERVER, "grpo.vllm_gpu_memory_utilization=0.5"])
-    assert "--gpu-memory-utilization=0.5" in vllm_server.command(recipe, Path("folder"))
-
-
-GPUS = [(0, 1, ""), (2, 1, "1"), (8, 2, "6,7"), (2, 2, None)]
-
-
-@pytest.mark.parametrize("gpus, wanted, chosen", GPUS)
-def test_the_last_gpus_are_the_server_s(gpus, wanted, chosen, monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(stage, "nvidia_gpus", lambda: list(range(gpus)))
-    recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_tensor_parallel_size={wanted}"])
-    if chosen is None:
-        with pytest.raises(RecipeError, match="the trainer needs one"):
-            stage.server_gpus(recipe)
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert stage.server_gpus(recipe) == ({"CUDA_VISIBLE_DEVICES": chosen} if chosen else {})
-
-
-def test_a_model_that_is_refused_elsewhere_is_not_served(tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "require", lambda *_: None)
-    (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
-    (tmp_path / "pytorch_model.bin").write_text("")
-    keys = ["model.build=null", f"model.name_or_path={tmp_path}"]
-    keys += [f"grpo.vllm_server_port={free_port()}"]
-    with pytest.raises(RecipeError, match=str(tmp_path)):
-        stage.main(load_recipe(RECIPE, [*SERVER, *keys], check=()))
+    assert "--gpu-memory-utilization=0.5 " in vllm_server.command(recipe)
 
 
 DIES = """
@@ -184,15 +169,14 @@ def test_vllm_answers_trl_s_client(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(CPU_BUILD)
     port = free_port()
     for_cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_CI_ENV": "1", "PYTHONPATH": str(tmp_path)}
-    started = start_stage(port, for_cpu)
+    server = served(for_cpu, *SERVER, f"grpo.vllm_server_port={port}")
     try:
         client = VLLMClient(host="127.0.0.1", server_port=port, connection_timeout=240)
         answer = client.generate([[5, 6, 7], [8]], n=2, max_tokens=5, logprobs=0)
         information = client.get_server_info()
     finally:
-        started.send(signal.SIGTERM)
-        started.ended(60)
-        print(started.printed())
+        server.terminate()
+        server.wait(60)
     assert [len(ids) for ids in answer["prompt_ids"]] == [3, 1]
     assert len(answer["completion_ids"]) == 4
     assert all(logprob[0] < 0 for row in answer["logprobs"] for logprob in row)
