@@ -1,4 +1,4 @@
-# One target is one stage. `make` alone lists them.
+# One target is one stage. `make` alone lists them, and `make help-dev` those for who changes the code.
 RECIPE ?= tiny-arithmetic
 ARGS ?=
 # A file of accelerate_configs/ by name; empty runs one process without a launcher.
@@ -96,9 +96,18 @@ export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 .DEFAULT_GOAL := help
 .PHONY: $(TARGETS)
 
-help:  ## list the targets
-	@{ grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'; \
-	  echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'; } | expand -t 14 || :
+START := grpo check view chat lab recipes test
+OWN := setup smollm2 audit probe memory probe-memory decontaminate own-solutions sft merge
+MEASURE := evaluate seeds tune compare report
+# For a shell: a heading, and the targets after it, each with what it does.
+LIST = list() { echo "$$1"; shift; for target; do sed -nE "s/^$$target:.*\#\# /  $$target\t/p" Makefile; done; echo; }
+help:  ## list the targets that a user needs
+	@{ $(LIST); list 'start' $(START); list 'your own recipe, data and rewards' $(OWN); list 'measure' $(MEASURE); \
+	  echo 'options: RECIPE=qwen-math-lora ACCELERATE=ddp ARGS="grpo.learning_rate=2e-5"; make help-dev lists the others'; \
+	} | expand -t 18 || :
+
+help-dev:  ## list the targets for who changes the code
+	@{ $(LIST); list 'for who changes the code' $(filter-out help $(START) $(OWN) $(MEASURE),$(TARGETS)); } | expand -t 18 || :
 
 # What is installed, transitive packages and what builds them included, has its version and its hash in requirements.lock.
 # pip would check the hashes of whole files of requirements alone.

@@ -185,6 +185,19 @@ def test_make_tells_without_running(target, checkout):
     assert done.returncode == 0 and "grpo" in done.stdout, done.stderr
 
 
+def test_help_is_three_groups_and_leaves_the_others_to_help_dev(checkout):
+    text = (checkout / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*):(?!=)", text, re.M)) - {"help"}
+    users = make(checkout).stdout
+    groups = [line for line in users.splitlines() if line and line[0] != " "]
+    assert [group.split()[0] for group in groups] == ["start", "your", "measure", "options:"]
+    assert users.splitlines()[1].split()[0] == "grpo"
+    of_users = re.findall(r"^  ([a-z0-9-]+) +\S", users, re.M)
+    of_developers = re.findall(r"^  ([a-z0-9-]+) +\S", make(checkout, "help-dev").stdout, re.M)
+    assert sorted(of_users + of_developers) == sorted(targets)
+    assert {"lint", "test-gpu"} <= set(of_developers)
+
+
 def later(file: Path):
     """Let a file be newer than what was installed."""
     os.utime(file, (time.time() + 5, time.time() + 5))
