@@ -38,7 +38,7 @@ from runs.folder import (
 from schema import configs
 from schema.configs import ACCURACY, RIGHT
 from schema.names import RESERVED, name_and_arguments
-from schema.stages import STAGES, algorithm
+from schema.stages import STAGES
 from training.checkpoints import is_adapter, write_whole
 from training.tiny_models import BUILDERS
 from training.watch import PARTS, advice_on
@@ -261,8 +261,6 @@ def _method(run: Run, stage: str) -> str:
     """How the model was trained, as a card says it."""
     trained = STAGES[TRAINED_BY.get(stage, stage)]
     method = trained.title
-    if trained.name == "grpo":
-        method = algorithm(run.recipe.get("algorithm")).title
     if trained.warm_start and run.section("sft"):
         method += " after an SFT warm start"
     if stage == "merged" and is_adapter(run.folder):
@@ -350,7 +348,7 @@ def recipe_line(run: Run) -> str:
     if sft:
         parts.append(f"SFT warm start of {code(sft.get('max_steps'))} steps")
     settings = [f"{key} {code(grpo[key])}" for key in GRPO_KEYS if key in grpo]
-    parts.append(f"{algorithm(run.recipe.get('algorithm')).title} ({', '.join(settings)})")
+    parts.append(f"GRPO ({', '.join(settings)})")
     rewards = run.section("rewards")
     for name in rewards:
         parts.append(f"{code(name)} × {code(section(rewards, name).get('weight', 1.0))}")

@@ -190,6 +190,7 @@ def read_run(folder: Path) -> Run:
         recipe = saved(folder / "recipe.yaml")
     except Unreadable as error:
         raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
+    require_grpo(folder, recipe)
     contents = []
     for name in ("versions.json", "summary.json", "data.json"):
         content = read_object(folder / name, LARGEST)
@@ -204,6 +205,14 @@ def read_run(folder: Path) -> Run:
     if not has_type(problems, int):
         problems = None
     return Run(folder, recipe, versions, summary, problems)
+
+
+def require_grpo(run: Path, recipe: dict):
+    """Refuse a run that an earlier version trained with RLOO: its figures would pass for GRPO's."""
+    algorithm = recipe.get("algorithm")
+    if stage_of(run) == "grpo" and algorithm is not None:
+        message = f"{run} was trained with algorithm: {algorithm!s:.20}; the version of the tag"
+        raise RecipeError([f"{message} before-the-cuts shows it"])
 
 
 def recipe_in(run: Path) -> dict:

@@ -18,13 +18,12 @@ from schema import stages
 from schema.sections import Recipe
 from schema.values import BY_TYPE, MAY_BE_NOTHING, RULES, Rule
 
-# The config classes of the libraries' sections, and of the algorithms that take the section `grpo`.
+# The config classes of the libraries' sections.
 SECTIONS = {
     "adapter": "peft.tuners.lora.config.LoraConfig",
     "quantization": "transformers.utils.quantization_config.BitsAndBytesConfig",
 }
 SECTIONS |= {name: stage.config for name, stage in stages.STAGES.items()}
-CLASSES = SECTIONS | {name: algorithm.config for name, algorithm in stages.ALGORITHMS.items()}
 
 # Keys of the lines that a run logs. trl's name for the share of held-out problems that are right:
 ACCURACY = "eval_rewards/correct_answer/mean"
@@ -63,7 +62,7 @@ INHERITED = (
     "trl.trainer.base_config._BaseConfig",
     "transformers.training_args.TrainingArguments",
 )
-BY_NAME = {path.rpartition(".")[2]: path for path in (*CLASSES.values(), *INHERITED)}
+BY_NAME = {path.rpartition(".")[2]: path for path in INHERITED}
 UNKNOWN = object()  # stands for a default that the class computes when it is imported
 
 
@@ -81,7 +80,7 @@ class Field(NamedTuple):
 
 def fields(section: str) -> dict[str, Field]:
     """Every field that a section of a recipe may set, by its name."""
-    return fields_of(CLASSES[section])
+    return fields_of(SECTIONS[section])
 
 
 @cache
@@ -155,7 +154,7 @@ def refusal(section: str, key: str, value: Any, type: str, default: Any) -> str 
 
 @cache
 def section_class(section: str) -> type:
-    module, _, name = CLASSES[section].rpartition(".")
+    module, _, name = SECTIONS[section].rpartition(".")
     return getattr(import_module(module), name)
 
 
@@ -198,27 +197,19 @@ def _schedule_complaint(config) -> str | None:
 
 
 def training_config(recipe: Recipe, section: str):
-    """The config of a stage's trainer. Under another algorithm than GRPO, its config gets the
-    settings of GRPO that it has, and GRPO's defaults where its own differ: a key that is missing in
-    a recipe means the same under every algorithm.
+    """The config of a stage's trainer.
 
     Raises:
         RecipeError: the process was launched to shard the model, which this machine would not do,
             or would do in float16.
     """
     arguments = training_arguments(recipe, section)
-    config_class = section_class(section)
     fsdp = os.environ.get("ACCELERATE_USE_FSDP") == "true"
     deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
     if arguments.get("fp16") and (fsdp or deepspeed):
         message = "float16 is not sharded here: take ACCELERATE=ddp"
         raise RecipeError([Fault(recipe.place("model", "dtype"), message)])
-    if section == "grpo" and recipe.algorithm is not None:
-        config_class = section_class(recipe.algorithm)
-        accepted = fields(recipe.algorithm)
-        arguments = defaults("grpo") | arguments
-        arguments = {key: value for key, value in arguments.items() if key in accepted}
-    config = config_class(**arguments)
+    config = section_class(section)(**arguments)
     if fsdp and config.distributed_state.distributed_type == "MULTI_CPU":
         message = "accelerate has FSDP for GPUs alone, and would silently train with DDP"
         raise RecipeError([f"{message}: ACCELERATE=cpu2"])

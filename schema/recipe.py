@@ -32,7 +32,7 @@ from schema.values import LOCAL_HOSTS, RULES
 # These stay for the rules of schema/meaning.py, which would miss them.
 NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 COPY_IT = "read it, and copy it to recipes/"
-KEYS = ("seed", "output_dir", "algorithm", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+KEYS = ("seed", "output_dir", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = (
     """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""

@@ -113,6 +113,7 @@ set `columns` of a data set in data.train <- dataset_prompt_column columns
 name them in data.train <- datasets
 set prompt.system <- system_prompt system
 the make target says it: make grpo <- rl rlhf_type
+leave it out; recipes/tiny-reinforce.yaml has RLOO's gradient as keys of grpo <- algorithm
 leave it out; docs/examples/dpo.py trains with DPO on what a finished run sampled <- dpo
 its keys stand in `grpo`, its rewards under `rewards` <- trl
 set grpo.use_vllm and the grpo.vllm_ keys <- vllm

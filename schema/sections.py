@@ -171,7 +171,6 @@ class Recipe:
         rewards: the weight and the arguments of each reward, by its name.
         asked_for: the options of `make` that name this recipe and its overrides.
         places: the file and line of each key.
-        algorithm: the algorithm of the section `grpo`, if it is not GRPO.
         tools: the tools that the policy may call.
     """
 
@@ -187,7 +186,6 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
-    algorithm: str | None = None
     tools: list | None = None
     asked_for: dict[str, Any] = field(default_factory=dict)
     places: dict[tuple, Place] = field(default_factory=dict)

@@ -1,6 +1,5 @@
-"""The table of the stages that train, and the table of the algorithms with which the stage `grpo`
-trains. Whatever lists stages reads these tables. The values that the keys of a section may have are
-in schema/values.py and schema/refused_keys.py."""
+"""The table of the stages that train. Whatever lists stages reads it. The values that the keys of a
+section may have are in schema/values.py and schema/refused_keys.py."""
 
 import os
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ class Stage:
 
 
 _SFT = ("seed", "model", "adapter", "quantization", "data", "prompt", "tools", "sft")
+# `algorithm`: no recipe has it, but a run that an earlier version trained with RLOO.
 _GRPO = (*_SFT, "rewards", "grpo", "algorithm")
 _STAGES = (
     Stage(
@@ -61,42 +61,6 @@ _STAGES = (
 STAGES = {stage.name: stage for stage in _STAGES}
 # The make target that runs several stages.
 CHAIN = "grpo"
-
-
-@dataclass(frozen=True)
-class Algorithm:
-    """An algorithm of the stage `grpo`. Its trainer is in training/trainer.py, under its name.
-
-    Attributes:
-        title: its name in a model card.
-        config: the path of trl's config class.
-        page_settings: what the page of a run shows for the settings that GRPO has and this
-            algorithm lacks.
-    """
-
-    name: str
-    title: str
-    config: str
-    page_settings: dict[str, Any] = field(default_factory=dict)
-
-
-_ALGORITHMS = (
-    Algorithm("grpo", "GRPO", "trl.trainer.grpo_config.GRPOConfig"),
-    Algorithm(
-        "rloo",
-        "RLOO",
-        "trl.trainer.rloo_config.RLOOConfig",
-        # RLOO does not divide its advantages by the standard deviation.
-        {"loss_type": "rloo", "scale_rewards": "none"},
-    ),
-)
-ALGORITHMS = {algorithm.name: algorithm for algorithm in _ALGORITHMS}
-
-
-def algorithm(name: object) -> Algorithm:
-    """The algorithm that a recipe's key `algorithm` names. GRPO for a recipe without this key, and
-    for a name that is not in the table."""
-    return ALGORITHMS.get(str(name), ALGORITHMS["grpo"])
 
 
 def chain() -> str | None:

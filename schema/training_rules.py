@@ -61,8 +61,6 @@ def _choosing(recipe: dict) -> int:
 
 def check_grpo(section: dict, recipe: dict) -> Complaints:
     values = configs.defaults("grpo") | section
-    if recipe.get("algorithm"):
-        yield from _check_algorithm(stages.algorithm(recipe["algorithm"]), section, recipe)
     if values["use_vllm"]:
         yield from _check_vllm(recipe)
     if values["eval_steps"]:
@@ -101,21 +99,6 @@ def _check_tools(values: dict, section: dict, recipe: dict) -> Complaints:
             "with `tools` trl takes a completion whose last call found no room for a whole one"
         )
         yield ("grpo", "mask_truncated_completions"), f"{message}; leave it out"
-
-
-def _check_algorithm(algorithm: stages.Algorithm, section: dict, recipe: dict) -> Complaints:
-    """Refuse what GRPO has and this algorithm's trainer lacks."""
-    config = algorithm.config.rpartition(".")[2]
-    for key in section:
-        if key not in configs.fields(algorithm.name):
-            message = f"{algorithm.title} has no such setting (trl.{config}): leave it out"
-            yield ("grpo", key), message
-    for options in recipe.get("rewards", {}).values():
-        if isinstance(options, dict) and "steps" in options:
-            message = "has one advantage for a completion, and none for its steps"
-            yield ("algorithm",), f"{algorithm.name} {message}: leave `steps` out"
-    if recipe.get("tools"):
-        yield ("algorithm",), f"{algorithm.title} has no loop of `tools`: leave one of them out"
 
 
 def _check_validation(recipe: dict) -> Complaints:

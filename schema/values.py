@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
 from console.faults import nearest, nearest_or_all
-from schema.stages import ALGORITHMS
 
 # Hints for names from other tools, where the nearest name would mean something else.
 HINTS = {
@@ -363,7 +362,6 @@ RULES: dict[str, dict[str, Any]] = {}
 RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": pattern(FOLDER, "the name of a folder"),
-    "algorithm": OneOf(tuple(name for name in ALGORITHMS if name != "grpo")),
     "tools": ListOf(OneOf(("calculator",)), once=True),
 }
 RULES["model"] = {

@@ -41,7 +41,6 @@ TOP = {
     "base": (BASE, "such as `base.yaml`"),
     "seed": ("of the data's order, the sampling and the adapter", "`42`"),
     "output_dir": ("where its runs are", "`outputs/<recipe>`"),
-    "algorithm": ("what takes the section `grpo` in place of GRPO", "such as `rloo`"),
     "tools": (
         "what the policy may call ([rewards.md](rewards.md#may-it-call-tools))",
         "such as `[calculator]`",

@@ -11,7 +11,7 @@ from data.problems import for_rewards
 from schema import configs
 from schema.names import LEARNED, reward_function
 from schema.recipe import Recipe
-from schema.stages import STAGES, algorithm
+from schema.stages import STAGES
 from schema.text import Unreadable, saved
 from training.checkpoints import (
     BASE,
@@ -44,10 +44,9 @@ def with_defaults(recipe: dict, compared: dict) -> dict:
     added = {}
     for key in compared.keys() - recipe.keys():
         section, _, name = key.partition(".")
-        if section not in configs.CLASSES or section not in sections:
+        if section not in configs.SECTIONS or section not in sections:
             continue
-        config = algorithm(recipe.get("algorithm")).name if section == "grpo" else section
-        defaults = configs.defaults(config)
+        defaults = configs.defaults(section)
         if section in STAGES:
             defaults |= configs.precision(recipe.get("model.dtype"))
             defaults |= configs.shared_defaults(section)

@@ -220,8 +220,8 @@ def own_random_numbers(seed: int, device: torch.device) -> Iterator[None]:
             np.random.set_state(of_numpy)
 
 
-def write_completions(folder: Path, step: int, logs: dict, rows: int | None = None):
-    """Write the first `rows`, or all, of a trainer's `_logs` as trl writes a step's completions."""
+def write_completions(folder: Path, step: int, logs: dict, rows: int):
+    """Write the first `rows` of a trainer's `_logs` as trl writes a step's completions."""
     columns = {"step": step, "prompt": logs["prompt"], "completion": logs["completion"]}
     columns |= logs["rewards"] | logs["extra"] | {"advantage": logs["advantages"]}
     folder.mkdir(parents=True, exist_ok=True)

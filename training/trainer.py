@@ -1,4 +1,4 @@
-"""trl's GRPOTrainer and RLOOTrainer, built as a recipe describes them."""
+"""trl's GRPOTrainer, built as a recipe describes it."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from peft import PeftModel
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from transformers import PreTrainedModel, Trainer, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from console.faults import Fault, RecipeError, said_by_library
 from schema import configs
@@ -14,7 +14,7 @@ from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from training.cpu import answer_cheaply, is_large_on_cpu, speed_up_adapter
 from training.model import load_model
-from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder, write_completions
+from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder
 from training.progress import ShowAdvice
 from training.reward_model import reward_arguments
 from training.rows import prompt_dataset, rows_that_fit
@@ -40,28 +40,14 @@ class GRPOByStep(StepAdvantages, GRPO):
     """GRPO with rewards of steps."""
 
 
-class RLOO(GreedyEvaluation, RLOOTrainer):
-    """RLOO (Ahmadian et al. 2024, arXiv:2402.14740), which writes its completions as trl's
-    GRPOTrainer does."""
-
-    def log(self, logs: dict[str, float], start_time: float | None = None):
-        super().log(logs, start_time)
-        if self.accelerator.is_main_process and self.log_completions and self._logs["prompt"]:
-            folder = Path(self.args.output_dir, "completions")
-            write_completions(folder, self.state.global_step, self._logs)
-
-
-TRAINERS = {"grpo": GRPO, "rloo": RLOO}  # by a recipe's `algorithm`
-
-
 def grpo_trainer(
     recipe: Recipe,
-    args: GRPOConfig | RLOOConfig,
+    args: GRPOConfig,
     tokenizer,
     rows: list[dict],
     choosing: list[dict],
     warm_start: Path | None,
-) -> GRPO | RLOO:
+) -> GRPO:
     """trl's trainer with the recipe's model, adapter, rewards and data.
 
     Args:
@@ -90,11 +76,8 @@ def grpo_trainer(
     arguments["train_dataset"] = prompt_dataset(rows, tokenizer, system)
     if choosing:
         arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system)
-    if recipe.tools:  # RLOO has no such argument
-        arguments["tools"] = list(tools_of(recipe).values())
-    kind = TRAINERS[recipe.algorithm or "grpo"]
-    if rewards.steps:
-        kind = GRPOByStep
+    arguments["tools"] = list(tools_of(recipe).values())
+    kind = GRPOByStep if rewards.steps else GRPO
     trainer = _built(kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     trainer.steps = rewards.steps
     trainer.scores = rewards.scores
@@ -159,7 +142,7 @@ class Rewards:
             self.scores.watchers.append(self.keep_best.saw)
 
 
-def callbacks_of(recipe: Recipe, trainer: GRPO | RLOO, rewards: Rewards) -> list[TrainerCallback]:
+def callbacks_of(recipe: Recipe, trainer: GRPO, rewards: Rewards) -> list[TrainerCallback]:
     """What a run has beside trl's own trainer, in the order in which each hears of what happens."""
     callbacks = [rewards.finite, SameOrder(), rewards.keep_best]
     callbacks.append(ShowAdvice(recipe))  # keep_best adds to the history which answers were right
@@ -168,7 +151,7 @@ def callbacks_of(recipe: Recipe, trainer: GRPO | RLOO, rewards: Rewards) -> list
     return callbacks
 
 
-def sample_cheaply(trainer: GRPO | RLOO, recipe: Recipe):
+def sample_cheaply(trainer: GRPO, recipe: Recipe):
     """Sample with the adapter merged into its base, which is then restored to the bit (trl merges
     it for vLLM), and with transformers read a group's prompt once.
 
@@ -212,7 +195,7 @@ def share_reference(trainer: Trainer, reference: PreTrainedModel):
     set_model_state_dict(trainer.ref_model, reference.state_dict(), options=options)
 
 
-def stop_at_the_end(args: GRPOConfig | RLOOConfig, end_tokens: list[int]):
+def stop_at_the_end(args: GRPOConfig, end_tokens: list[int]):
     """Tell vLLM, colocated or on a server, which tokens end an answer. By itself it reads them from
     the model's folder, where a base model's end token is not its template's, and trl would train on
     all that follows the turn. The end token stays the last one of the completion, as with

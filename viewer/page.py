@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from console.terminal import say
-from runs.folder import SAME_QUESTIONS, completion_files, public, recipe_in
+from runs.folder import SAME_QUESTIONS, completion_files, public, recipe_in, require_grpo
 from training.checkpoints import write_whole
 from viewer import groups
 from viewer.runs import (
@@ -111,6 +111,7 @@ def _answers(runs: list[Path]) -> dict[str, str]:
     descriptions = []
     for number, run in enumerate(runs):
         recipe = recipe_in(run)
+        require_grpo(run, recipe)
         description = describe(run, recipe)
         descriptions.append(description)
         answers_of_run = _answers_of(run, recipe, description, as_json, LARGEST // len(runs))

@@ -24,7 +24,7 @@ from runs.folder import (
 from schema import configs
 from schema.configs import RIGHT
 from schema.sections import flat
-from schema.stages import STAGES, algorithm, finished
+from schema.stages import STAGES, finished
 from training.watch import advice_on
 
 # The settings that the page uses; their defaults are trl's.
@@ -54,7 +54,6 @@ def describe(run: Path, recipe: dict) -> dict[str, Any]:
     stage = stage_of(run)
     values = configs.defaults(stage) | section(recipe, stage)
     settings = {key: _plain(values.get(key)) for key in SETTINGS}
-    settings |= algorithm(recipe.get("algorithm")).page_settings
     weights, weight_of_steps = _weights(recipe)
     stopped = summary.get("stopped")
     best = summary.get("best_checkpoint")

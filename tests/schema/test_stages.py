@@ -7,25 +7,22 @@ import pytest
 
 from schema import names
 from schema.sections import Recipe
-from schema.stages import ALGORITHMS, CHAIN, STAGES
+from schema.stages import CHAIN, STAGES
 from tests.support import ROOT
-from training import tiny_models, trainer
+from training import tiny_models
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
 def test_a_stage(stage):
-    assert {stage.name, *stage.depends_on} <= {each.name for each in fields(Recipe)}
+    keys = {stage.name, *stage.depends_on} - {"algorithm"}  # of runs of an earlier version
+    assert keys <= {each.name for each in fields(Recipe)}
     assert (ROOT / f"stages/{stage.name}.py").is_file()
     target = re.search(rf"^{stage.name}: setup.*((?:\n\t.+)+)", MAKEFILE, re.M)[1]
     assert f"$(LAUNCH) stages.{stage.name} " in target
     assert ("stages.evaluate $(ASKED) --held-out" in target) == (stage.name == CHAIN)
     assert f"$(PREFLIGHT) {stage.name}" in target or f" {stage.name} evaluate\n" in target
-
-
-def test_an_algorithm():
-    assert trainer.TRAINERS.keys() == ALGORITHMS.keys()
 
 
 def test_the_schema_knows_the_builders_of_models():

@@ -96,7 +96,7 @@ def serve(home: Path):
     for each in ["stages", *stage_process.LIBRARIES]:
         importlib.import_module(each)
     configs = importlib.import_module("schema.configs")  # which reads the libraries' sources, once
-    list(map(configs.fields, configs.CLASSES))
+    list(map(configs.fields, configs.SECTIONS))
     for line in sys.stdin:
         arguments = (home, *json.loads(line))
         process = multiprocessing.get_context("fork").Process(target=_attack, args=arguments)

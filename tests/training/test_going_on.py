@@ -64,6 +64,14 @@ def test_what_changes_nothing_that_is_learned_may_change(tmp_path):
     assert f"  {mode}: token_truncate there" in fault(tmp_path, f"{mode}=sequence_mask")
 
 
+def test_a_run_that_rloo_trained_is_another(tmp_path):
+    begun(tmp_path)
+    with (tmp_path / "grpo/recipe.yaml").open("a") as file:
+        file.write("algorithm: rloo\n")
+    assert "algorithm: rloo there, None here" in fault(tmp_path)
+    assert str(conflict(read(tmp_path), "sft") or "") == ""
+
+
 def test_the_best_checkpoint_is_one_of_those_saved(tmp_path):
     held_out = ["grpo.eval_steps=2", "grpo.save_steps=2"]
     begun(tmp_path, *held_out)

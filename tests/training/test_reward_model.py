@@ -46,8 +46,7 @@ def change_config(folder: Path, **values: object):
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "rloo"])
-def test_trl_trains_with_a_reward_model(algorithm, reward_folder, tmp_path):
+def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
     """The column of the files is the model's score, computed by hand; no code beside it is run."""
     folder, canary = tmp_path / "model", tmp_path / "canary"
     shutil.copytree(reward_folder, folder)
@@ -58,8 +57,6 @@ def test_trl_trains_with_a_reward_model(algorithm, reward_folder, tmp_path):
     overrides += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.max_completion_length=12"]
     # Before the functions, so that places and weights must match.
     overrides += [f"rewards={{learned: {{model: {folder}, weight: 0.5}}, correct_answer: {{}}}}"]
-    if algorithm == "rloo":
-        overrides.append("algorithm=rloo")
     run_stage("grpo", TINY, *overrides)
     assert not canary.exists()
     file = sorted((tmp_path / "grpo/completions").glob("*.parquet"))[0]

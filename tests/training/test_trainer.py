@@ -273,20 +273,17 @@ def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "advantages"), [("tiny-arithmetic", [-2.472, 0.353]), ("tiny-rloo", [-0.25, 0.036])]
-)
-def test_none_beside_the_number_of_another_reward_counts_as_0(name, advantages, tmp_path):
+def test_none_beside_the_number_of_another_reward_counts_as_0(tmp_path):
     """Sixteen right answers to two problems, of which an own reward pays seven."""
     overrides = ["rewards={correct_answer: {}, tests.varied_reward.varied: {weight: 0.25}}"]
     overrides += ["grpo.num_generations=8", "grpo.max_completion_length=2"]
-    trainer = trainer_of(name, *overrides, f"output_dir={tmp_path}")
+    trainer = trainer_of("tiny-arithmetic", *overrides, f"output_dir={tmp_path}")
     correct_answer, own = trainer.scores.rewards
     correct_answer.function = lambda **columns: [1.0] * 16
     own.function = lambda **columns: [None, *[1.0] * 7, *[None] * 8]
     rows = [trainer.train_dataset[i // 8] for i in range(16)]
     trainer.model.train()
     output = trainer._generate_and_score_completions(rows)
-    expected = [advantages[0], *[advantages[1]] * 7, *[0] * 8]
+    expected = [-2.472, *[0.353] * 7, *[0] * 8]
     assert output["advantages"].tolist() == pytest.approx(expected, abs=1e-3)
     assert trainer._metrics["train"]["groups_without_signal"] == [0.5]

@@ -173,6 +173,16 @@ def test_a_mistake_is_one_message(tmp_path, arguments, names):
     assert lacking(names, message) == []
 
 
+@pytest.mark.parametrize("stage", ["view", "report", "compare"])
+def test_a_run_that_rloo_trained_is_left_to_the_version_that_trained_it(stage, tmp_path):
+    run = made_runs.run(tmp_path / "old")
+    made_runs.replace_text(run / "recipe.yaml", "seed: 1", "seed: 1\nalgorithm: rloo")
+    another = made_runs.run(tmp_path / "new")
+    words = {"view": f"RUN={run}", "report": f"FILE={run}", "compare": f"RUNS={run} {another}"}
+    message = refused(stage, words[stage])
+    assert lacking([str(run), "algorithm: rloo", "before-the-cuts"], message) == []
+
+
 def test_it_is_written_into_the_runs_folder_and_its_path_is_printed(tmp_path, monkeypatch):
     run = made_runs.run(tmp_path)
     (run / "page.html").symlink_to(tmp_path / "another.txt")
