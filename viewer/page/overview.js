@@ -97,7 +97,7 @@ function time(columns) {
     piece.style.flexGrow = each / all;
     bar.append(piece);
   });
-  return h("div", {}, bar, h("p", { class: "quiet" }, `${number(all / 60, 1)} min: ${words.join(", ")}`));
+  return h("div", {}, bar, h("p", { class: "quiet" }, `${all < 90 ? `${number(all, 1)} s` : `${number(all / 60, 1)} min`}: ${words.join(", ")}`));
 }
 
 /** A benchmark: each model with its interval, the verdicts, and what was won and lost. `i`: which run's. */
