@@ -281,6 +281,18 @@ def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path)
     assert checkpoints.altered(tmp_path / "checkpoint-1") == fault
 
 
+def test_a_run_that_an_older_version_sealed_is_read_and_resumed(tmp_path):
+    recipe, folder = begun(tmp_path, "grpo"), tmp_path / "grpo"
+    whole(folder / "checkpoint-1", trainer_state=STATE)
+    (folder / "model.safetensors").write_bytes(b"trained")
+    find_run(recipe, "grpo").finish({"steps": 1})
+    for file in (folder / "checkpoint-1/manifest.json", folder / "summary.json"):
+        write_json(file, json.loads(file.read_text()) | {"seal": "0" * 64})
+    assert find_run(recipe, "grpo", to_train=True).finished
+    (folder / "summary.json").unlink()
+    assert find_run(recipe, "grpo", to_train=True).checkpoint == f"{folder}/checkpoint-1"
+
+
 def test_a_checkpoint_that_was_copied_from_another_run_is_passed_over(tmp_path, capsys):
     for name, run in (("here", "a"), ("there", "b")):
         (tmp_path / name).mkdir()
