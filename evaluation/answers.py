@@ -372,7 +372,7 @@ def _kinds(row: dict) -> dict[str, str | None]:
 
 def judged(rows: list[dict], responses: list[str], strict: bool) -> list[dict]:
     """A line of the answers' file for each response. `right` is what the reward would say in
-    training, by its contract; `lenient` also reads a bare sentence, a last line or JSON; `strict`
+    training, by its contract; `lenient` reads the last number where that finds none; `strict`
     reads a closed `<answer>` block alone."""
     n = len(rows)
     # One call for the three readings, so that its worker processes start once.

@@ -11,6 +11,7 @@ def correct_answer(
     prompts: list[str | Messages] | None = None,
     *,
     strict: bool = False,
+    tolerance: float = 0.0,
     log_metric: Callable[[str, float], None] | None = None,
     **columns: list,
 ) -> list[float | None]:
@@ -20,7 +21,7 @@ def correct_answer(
     """
     from rewards.verifier import hosts
 
-    options = {"strict": strict, "log_metric": log_metric}
+    options = {"strict": strict, "tolerance": tolerance, "log_metric": log_metric}
     return hosts.correct_answer(completions, solution, prompts, **options, **columns)
 
 

@@ -7,9 +7,9 @@ or hang. It follows the rule of docs/verifier.md; tests/rewards/verifier/cases.t
 second_mile.tsv have thousands of judged answers.
 
 `thoughts` leaves out what a model thinks, and `extract` reduces the rest to its answer: by the
-contract, or by the `lenient` reading too. `equal` compares it with the `gold`: by spelling
-(`notation`, `wholes`), by its typed `value` (`scalars`, `numerals`, `units`), and by the rule for
-its type in the table of `compare` (`single_values`, `clocks`, `relations`); `options` and
+contract, or by the `lenient` reading to its last number. `equal` compares it with the `gold`: by
+spelling (`notation`, `wholes`), by its typed `value` (`scalars`, `numerals`, `units`), and by the
+rule for its type in the table of `compare` (`single_values`, `clocks`, `relations`); `options` and
 `objections` hold what the question decides, and by `accounting` every word beside a value has its
 reason. Only the pairs that this does not decide go to the `algebra`, in a worker process under a
 time limit (`pool`). The folder `tables` holds the words. All of it is a package of its own,
@@ -19,6 +19,7 @@ alone.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from . import pool
@@ -26,6 +27,7 @@ from .equal import NeedsAlgebra, compare_answers
 from .extract import CONTRACT, LENIENT, READINGS, STRICT, Verdict, extract
 from .gold import gold_answer, why_unearnable, worked_solution
 from .thoughts import last_turn
+from .tolerance import brought_to
 
 __all__ = ["CONTRACT", "LENIENT", "STRICT", "Verdict", "gold_answer", "judge", "judge_all"]
 __all__ += ["last_turn", "prepare", "why_unearnable", "worked_solution"]
@@ -43,6 +45,7 @@ def judge(
     *,
     question: str | None = None,
     reading: str = CONTRACT,
+    tolerance: float = 0.0,
     timeout: float = 1.0,
 ) -> Verdict:
     r"""Judge whether `response` has the answer `gold`, in at most `timeout` seconds of processor
@@ -50,12 +53,14 @@ def judge(
 
     `gold` is as a data set has it: a bare answer, or a worked solution with `\boxed{}` or `####`.
     The `question` decides about a copy of it, an option's text, a percent sign and "lowest terms".
-    `strict` accepts only an answer in a closed `<answer>` block. No text of a response raises.
+    `strict` accepts only an answer in a closed `<answer>` block. With a `tolerance` of 0.01 a
+    number may differ from a gold number by a hundredth of it. No text of a response raises.
 
     >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
     """
-    return judge_all([response], [gold], [question], reading=reading, timeout=timeout)[0]
+    columns = [response], [gold], [question]
+    return judge_all(*columns, reading=reading, tolerance=tolerance, timeout=timeout)[0]
 
 
 def judge_all(
@@ -64,6 +69,7 @@ def judge_all(
     questions: Sequence[str | None],
     *,
     reading: str | Sequence[str] = CONTRACT,
+    tolerance: float = 0.0,
     timeout: float = 1.0,
 ) -> list[Verdict]:
     """Judge every response: equal triples of gold, answers and question are judged once, and in
@@ -74,12 +80,15 @@ def judge_all(
     readings = [reading] * len(responses) if isinstance(reading, str) else reading
     if not set(READINGS).issuperset(readings):
         raise ValueError(f"a reading is one of {', '.join(READINGS)}")
+    if not 0 <= tolerance < 1:
+        raise ValueError(f"a tolerance is a share of the gold, from 0 to below 1, not {tolerance}")
     verdicts: list[Verdict | None] = []
     undecided: dict[tuple, list[int]] = {}
+    as_written: dict[int, str] = {}  # answers whose numbers were brought to the gold's
     rows = zip(responses, golds, questions, readings, strict=True)
     for response, gold, question, reading in rows:
         gold_text = _gold_answer(gold)
-        answers, reason = extract(response, reading)
+        answers, reason = extract(response, reading, question, gold_text)
         if gold_text is None:
             answer = "; ".join(answers)[:_MAX_ANSWER] or None
             verdicts.append(Verdict(None, answer, "no gold answer to compare with"))
@@ -88,7 +97,11 @@ def judge_all(
         elif sum(map(len, answers)) > _MAX_ANSWER:
             verdicts.append(Verdict(False, answers[0][:_MAX_ANSWER], "too long for an answer"))
         else:
-            case = (gold_text, tuple(answers), question, reading == LENIENT)
+            case = (gold_text, tuple(answers), question)
+            if tolerance:
+                near = [brought_to(gold_text, answer, tolerance) for answer in answers]
+                case = (gold_text, tuple(near), question)
+                as_written[len(verdicts)] = _join(answers)
             verdict = _judge_without_algebra(*case)
             if verdict is None:
                 verdict = _decided_by_algebra.get(case)
@@ -99,6 +112,8 @@ def judge_all(
     for numbers, verdict in zip(undecided.values(), judged, strict=True):
         for n in numbers:
             verdicts[n] = verdict
+    for n, answer in as_written.items():
+        verdicts[n] = replace(verdicts[n], answer=answer)
     return verdicts
 
 
@@ -114,11 +129,11 @@ def prepare(golds: Sequence[object]) -> None:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _judge_without_algebra(
-    gold: str, answers: tuple[str, ...], question: str | None, is_lenient: bool
+    gold: str, answers: tuple[str, ...], question: str | None
 ) -> Verdict | None:
     """Return the verdict, or None if it needs algebra."""
     try:
-        right, reason = compare_answers(gold, list(answers), question, is_lenient)
+        right, reason = compare_answers(gold, list(answers), question)
     except NeedsAlgebra:
         return None
     return Verdict(right, _join(answers), reason)
@@ -128,7 +143,7 @@ _decided_by_algebra: dict[tuple, Verdict] = {}
 
 
 def _judge_by_algebra(cases: list[tuple], timeout: float) -> list[Verdict]:
-    names = ("gold", "answers", "question", "is_lenient")
+    names = ("gold", "answers", "question")
     requests = [dict(zip(names, case, strict=True)) for case in cases]
     if len(_decided_by_algebra) >= _CACHE_SIZE:
         _decided_by_algebra.clear()

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 
 from .notation import without_text
 from .phrases import CONCLUDING
-from .question import ANNOUNCING, JOINING, NEVER, PUNCTUATION, Question, words_of
+from .question import ANNOUNCING, JOINING, PUNCTUATION, Question, words_of
 from .units import is_known_unit
 from .value import value
 from .value_types import Expr, Quantity, Words
 
 _ARTICLES = frozenset(["a", "an", "the"])
-_APPROXIMATION = re.compile(r"\s*\((?:≈|\\approx|approx\.|approximately|about)[^()]*\d[^()]*\)\W*$")
+_APPROXIMATION = re.compile(
+    r"\s*\((?:≈|\\approx|approx\.|approximately|about)[\s$]*([^()]*\d[^()]*)\)[^\w()]*$"
+)
 _UNFINISHED = (
     frozenset(["is", "are", "was", "were", "be", "equals", "the", "a", "an", "in"]) | JOINING
 )
@@ -29,53 +31,47 @@ _CONCLUSION = re.compile(
 )
 
 
-def readings(gold: str, answer: str, question: Question, is_lenient: bool) -> Iterator[str]:
-    """Yield what an answer says without its words, and with decimal points for commas.
-
-    `is_lenient` lets a sentence have the words of the sentence that asks, if it has all of them
-    that make the question narrower.
-    """
+def readings(gold: str, answer: str, question: Question) -> Iterator[str]:
+    """Yield what an answer says without its words, and with decimal points for commas."""
     if len(answer) > _LONGEST:
+        return
+    rounded = _APPROXIMATION.search(answer)
+    if rounded:
+        exact = answer[: rounded.start()]
+        exact = answer_in(gold, exact, question) or exact
+        yield rf"{exact} \approx {rounded[1]}"
         return
     core = answer
     if _TWO_LETTERS.search(answer):
-        for may_say_what_is_asked in (False, True)[: 1 + is_lenient]:
-            core = answer_in(gold, answer, question, may_say_what_is_asked) or answer
-            if core != answer:
-                yield core
+        core = answer_in(gold, answer, question) or answer
+        if core != answer:
+            yield core
     decimal = with_decimal_points(core, question)
     if decimal != core:
         yield decimal
 
 
-def answer_in(gold: str, answer: str, question: Question, is_lenient: bool) -> str | None:
+def answer_in(gold: str, answer: str, question: Question) -> str | None:
     """Return `12 kg` for "It is 12 kg.", or None where a word is not accounted for."""
     text = without_text(answer).strip()
-    words = _concluding_words(text, is_lenient)
+    words = _concluding_words(text)
     bare_words = [word.strip(PUNCTUATION) for word in words]
-    from_question = [is_lenient and question.asks_with(word) for word in bare_words]
-    first, last = _inner_words(bare_words, from_question)
+    first, last = _inner_words(bare_words)
     if isinstance(value(gold), Words):
-        return None if any(from_question[:first]) else " ".join(words[first:]).rstrip(".!") or None
+        return " ".join(words[first:]).rstrip(".!") or None
     if not words or bare_words[-1].lower() in _UNFINISHED:
         return None
     # "a third" is another number than "third"
     if first and bare_words[first - 1].lower() in _ARTICLES and first < last:
         first -= bare_words[first].isalpha()
-    has_words_of_question = any(from_question[:first] + from_question[last:])
-    if has_words_of_question and not question.is_answered_by(bare_words):
-        return None
     core = " ".join(words[first:last]).rstrip(".,;:")
     is_shorter = len(core) < len(text.rstrip(".,;:"))
     return core if is_shorter and not unaccounted_word(core, gold, question) else None
 
 
-def _inner_words(words: list[str], from_question: list[bool]) -> tuple[int, int]:
-    """Return where the words begin and end without those at the ends that announce or are the
-    question's."""
-    is_spare = []
-    for word, is_asked in zip(words, from_question, strict=True):
-        is_spare.append(is_asked or word.lower() in ANNOUNCING)
+def _inner_words(words: list[str]) -> tuple[int, int]:
+    """Return where the words begin and end without those at the ends that announce."""
+    is_spare = [word.lower() in ANNOUNCING for word in words]
     first = 0
     last = len(words)
     while first < last and is_spare[first]:
@@ -85,14 +81,12 @@ def _inner_words(words: list[str], from_question: list[bool]) -> tuple[int, int]
     return first, last
 
 
-def _concluding_words(text: str, is_lenient: bool) -> list[str]:
-    """Return the words that follow the last "so"; none where a word before it is not accounted for,
-    or, read leniently, takes something back."""
-    *way, conclusion = _CONCLUSION.split(_APPROXIMATION.sub("", text.replace("**", "")))
-    for word in words_of(" ".join(way)):
-        is_strange = word.lower() not in ANNOUNCING
-        if is_strange and (not is_lenient or word.lower() in NEVER):
-            return []
+def _concluding_words(text: str) -> list[str]:
+    """Return the words that follow the last "so"; none where a word before it is not accounted
+    for."""
+    *way, conclusion = _CONCLUSION.split(text.replace("**", ""))
+    if any(word.lower() not in ANNOUNCING for word in words_of(" ".join(way))):
+        return []
     if ".." in conclusion or "…" in conclusion:  # an ellipsis: more follows
         return []
     return re.sub(r"(?<=\d) an? (?=[a-z])", " per ", conclusion).split()  # "$60 a week"
@@ -110,10 +104,11 @@ def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:
         return typed.unit
     if question.is_foreign and is_known_unit(typed.unit):
         return None
-    divisor = typed.unit.partition("/")[2].split("^")[0].strip()
-    if divisor and "/" not in gold and not question.asks_for_rate(divisor):
+    counted, _, divisor = typed.unit.partition("/")
+    divisor = divisor.split("^")[0].strip()
+    if divisor and "/" not in gold and question.asks_for_another_rate(counted.strip(), divisor):
         return f"per {divisor}"
-    for word in words_of(typed.unit):
+    for word in words_of(counted):
         is_unit = word == "unit" or is_known_unit(word) or is_known_unit(word.lower())
         if not is_unit and word.lower() not in ANNOUNCING and not question.counts(word):
             return word

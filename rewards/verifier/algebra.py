@@ -8,6 +8,7 @@ size: 10^{-20} and 10^{-21} differ.
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from random import Random
 
@@ -86,6 +87,18 @@ def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
     if not _same_value(_evaluated(expected), _evaluated(written), digits):
         return False
     return not worked_out or not work_left(written) or work_left(expected)
+
+
+def is_near(text: str, number: Fraction, distance: Fraction) -> bool:
+    """Whether an expression without letters differs from a number by a distance at most."""
+    try:
+        expression = _evaluated(parse(text))
+    except Unreadable:
+        return False
+    amount = _value_at(expression, [], ())
+    if amount is None or not amount.is_real:
+        return False
+    return abs(amount - sympy.Rational(number)) <= sympy.Rational(distance)
 
 
 def _digits_of(text: str) -> int:

@@ -145,11 +145,23 @@ def named_values(gold: List | Point, answer: List | Point, context: Context) -> 
             return False
         by_name = List(tuple(sorted(values, key=lambda item: item.sides[0])))
         values = _in_order(by_name, parts) or _named_values(by_name)
-    elif not parts and not asks_for("an order", context.question):
-        return False
+    elif not parts and not _asks_for_order(context.question):
+        if not asks_for("a point", context.question):
+            return False
     if named is gold:
         return ordered(values, coordinates, context)
     return ordered(coordinates, values, context)
+
+
+def _asks_for_order(question: str) -> bool:
+    """Whether a sentence that tells what to answer names an order: not "three integers written in
+    increasing order have the sum 12"."""
+    for sentence in _PATTERNS["sentence"].split(question):
+        if not _PATTERNS["request"].search(sentence):
+            sentence = _PATTERNS["written in order"].sub("", sentence)
+        if asks_for("an order", sentence):
+            return True
+    return False
 
 
 def _names(named: List) -> list[str]:
@@ -170,7 +182,7 @@ def lists(gold: List | Set | Union, answer: List | Set | Union, context: Context
     if isinstance(gold, Set | Union):
         return unordered(gold.items, answer.items, context)
     names = _names(gold)
-    if not names and asks_for("an order", context.question):
+    if not names and _asks_for_order(context.question):
         return isinstance(answer, List) and ordered(gold.items, answer.items, context)
     parts = [] if names else _parts_of(gold, context.question)
     if parts:

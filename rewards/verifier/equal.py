@@ -60,17 +60,15 @@ def _undecided(*texts: object) -> bool:
 
 
 # Stands for the algebra in the trainer's process.
-_NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided)
+_NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided, is_near=_undecided)
 
 
-def compare_by_algebra(
-    gold: str, answers: list[str], question: str | None, is_lenient: bool
-) -> Judgement:
+def compare_by_algebra(gold: str, answers: list[str], question: str | None) -> Judgement:
     """`compare_answers`, in a worker process."""
     from . import algebra
 
     try:
-        return compare_answers(gold, answers, question, is_lenient, algebra)
+        return compare_answers(gold, answers, question, algebra)
     except Unreadable:
         return None, "the gold cannot be read as mathematics"
 
@@ -79,7 +77,6 @@ def compare_answers(
     gold: str,
     answers: Sequence[str],
     question: str | None,
-    is_lenient: bool = False,
     algebra: Algebra = _NO_ALGEBRA,
 ) -> Judgement:
     """(right, reason) for the `answers` of a response: every one must be right, or all together a
@@ -92,18 +89,16 @@ def compare_answers(
     if len(gold) > _MAX_LENGTH:
         return None, "the gold is too long for an answer"
     if len(answers) == 1:
-        return _compare_one(gold, answers[0], question, is_lenient, algebra)
+        return _compare_one(gold, answers[0], question, algebra)
     if LABELLED.match(gold) and not LABELLED.match(answers[0]):
-        return _compare_one(gold, f"({'; '.join(answers)})", question, is_lenient, algebra)
+        return _compare_one(gold, f"({'; '.join(answers)})", question, algebra)
     distinct = {key(answer): answer for answer in reversed(answers)}
     if len(distinct) > _MAX_ANSWERS:
         return False, "several different answers"
     if len(distinct) > 1 and _holds_several(gold, answers):
         separator = "; " if "," in answers[0] else ", "
         return _as_written(gold, separator.join(answers), question, algebra)
-    verdicts = [
-        _compare_one(gold, answer, question, is_lenient, algebra) for answer in distinct.values()
-    ]
+    verdicts = [_compare_one(gold, answer, question, algebra) for answer in distinct.values()]
     if len(distinct) > 1 and not all(right for right, _ in verdicts):
         return False, "several different answers"
     return verdicts[0]
@@ -117,9 +112,7 @@ def _holds_several(gold: str, answers: Sequence[str]) -> bool:
     return _too_large(gold) is None and isinstance(value(gold), types)
 
 
-def _compare_one(
-    gold: str, answer: str, question: str | None, is_lenient: bool, algebra: Algebra
-) -> Judgement:
+def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
     """The verdict on the answer as it is written, or else on what it says without its words."""
     right, reason = _as_written(gold, answer, question, algebra)
     if right and reason in _WITHOUT_WORDS:
@@ -132,7 +125,7 @@ def _compare_one(
         )
     if right is None or reason == _OTHER_NUMBER:
         return right, reason
-    for reading in readings(gold, answer, problem, is_lenient):
+    for reading in readings(gold, answer, problem):
         # Where the gold is unreadable in one reading, the verdict stands.
         with contextlib.suppress(Unreadable):
             is_equal, rule = _as_written(gold, reading, question, algebra)

@@ -1,25 +1,27 @@
 r"""Find the answer in a response, by the rule of docs/verifier.md.
 
 It stands outside every thought: in the `<answer>` block; without a block in the box; without either
-after "the answer is …". The lenient reading also takes what `lenient` finds.
+after "the answer is …". The lenient reading takes the last number where there is none of them.
 """
 
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import lenient
 from .gold import boxes
+from .lenient import last_number
 from .notation import key
-from .phrases import CONCLUDING, LONGEST_SENTENCE, TABLES
-from .question import ANNOUNCING, words_of
+from .phrases import CONCLUDING, LONGEST_SENTENCE, TABLES, asks_for
+from .question import ANNOUNCING, Question, words_of
 from .tables import alternatives
 from .thoughts import END_OF_TURN, NEXT_QUESTION, answer_blocks, outside_thoughts
 from .units import is_known_unit, unit
+from .value import value
+from .value_types import Quantity
 
 STRICT = "strict"  # only a closed <answer> block
 CONTRACT = "contract"  # a block, a box or an announced answer
-LENIENT = "lenient"  # also a bare sentence, a last line, JSON and other tags
+LENIENT = "lenient"  # without these the last number of the text
 READINGS = (STRICT, CONTRACT, LENIENT)
 
 _MAX_ANSWERS = 300  # boxes or statements of a text
@@ -92,8 +94,14 @@ class Verdict:
         raise TypeError("a Verdict is neither true nor false: read its .right, which may be None")
 
 
-def extract(response: str, reading: str = CONTRACT) -> Extraction:
-    """Return the answers of `response` where `reading` looks for them."""
+def extract(
+    response: str, reading: str = CONTRACT, question: str | None = None, gold: str | None = None
+) -> Extraction:
+    """Return the answers of `response` where `reading` looks for them.
+
+    The `question` may ask for a bound or a rounding, which then objects to no answer; the lenient
+    reading needs the `gold`, for it reads numbers alone.
+    """
     integer = _INTEGER_RESPONSE.fullmatch(response)
     if integer:
         return Extraction([integer[1]], "")
@@ -103,18 +111,36 @@ def extract(response: str, reading: str = CONTRACT) -> Extraction:
     visible = END_OF_TURN.split(visible, 1)[0]
     visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", visible)
     visible = _first_answer(visible)
+    if question and "\\boxed" in visible:
+        visible = _without_what_is_asked(visible, question)
     blocks, is_closed = answer_blocks(visible)
     if reading == STRICT and not (blocks and is_closed):
         return Extraction([], "no closed <answer> block")
-    if reading == LENIENT and not blocks:
-        blocks = [match[2] for match in lenient.TAG.finditer(visible)]
-    if blocks:
-        return _extract_from_blocks(blocks)
-    extraction = _extract_from_text(visible)
-    if reading == LENIENT and extraction is None:
-        line = lenient.last_line(visible)
-        extraction = Extraction([_strip_marks(line)], "") if line else None
-    return extraction or Extraction([], "no answer block, box or announced answer")
+    extraction = _extract_from_blocks(blocks) if blocks else _extract_from_text(visible)
+    extraction = extraction or Extraction([], "no answer block, box or announced answer")
+    if reading == LENIENT and not extraction.answers and isinstance(value(gold or ""), Quantity):
+        number = last_number(visible)
+        return Extraction([number], "") if number else extraction
+    return extraction
+
+
+_ASKED = [
+    (request, re.compile(rf"(?i)\b(?:{words})(?=[\s$*:=(]*(?:\\[(\[]\s*)?\\boxed)"))
+    for request, words in (
+        ("a minimum", "at least|a minimum of"),
+        ("a maximum", "at most|a maximum of|up to"),
+        ("a rounding", "approximately|about|roughly|around"),
+    )
+]
+
+
+def _without_what_is_asked(visible: str, question: str) -> str:
+    """Return a response without "at least" before the box where the question asks for a minimum."""
+    asking = Question(question).asking.lower()
+    for request, words in _ASKED:
+        if asks_for(request, asking):
+            visible = words.sub("", visible)
+    return visible
 
 
 def _first_answer(visible: str) -> str:
@@ -148,6 +174,11 @@ def _extract_from_text(text: str) -> Extraction | None:
     """
     text = _after_correction(text)
     text_boxes = boxes(text)
+    end = text_boxes[-1][1] if text_boxes else 0
+    if _OPEN_BOX.search(text, end):
+        return Extraction([], "the last box is not closed")
+    # An empty box is the instruction repeated, or a step without its value.
+    text_boxes = [box for box in text_boxes if not _EMPTY.fullmatch(box[2])] or text_boxes
     if not text_boxes:
         return _extract_statements(text)
     start, end, content = text_boxes[-1]
@@ -163,6 +194,10 @@ def _extract_from_text(text: str) -> Extraction | None:
     if not _FINAL.search(before) and not is_alone:
         return stated
     return Extraction(boxed.answers + stated.answers, "") if boxed.answers else boxed
+
+
+_OPEN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_EMPTY = re.compile(r"(?:\\(?:[,;:!> ]|q?quad|[lc]?dots|text\w*\{\s*\})|[\s.…_~{}])*")
 
 
 def _after_correction(text: str) -> str:
@@ -269,11 +304,12 @@ def _same_kind(rival: str, content: str) -> bool:
     return re.fullmatch(_RIVALS.phrase(rival).box, content) is not None
 
 
+# No "in" before another word: \\boxed{11} in total.
 _UNIT_AFTER = re.compile(
     r"[\s$]*(?:\\[,;:! ]|~)*\s*("
-    r"\\(?:text[a-z]*|math(?:rm|bf)|mbox)\s*\{[^{}]*\}(?:\s*\^\s*\{?[23]\}?)?|"
-    r"(?!has\b)(?:(?:square|cubic|sq|cu)\.? )?[A-Za-z]+(?:\s*\^\s*\{?[23]\}?|[²³])?"
-    r"(?:\s?(?:/|per)\s?[a-zA-Z]+)?)"
+    r"\\(?:text[a-z]*|math(?:rm|bf)|mbox)\s*\{[^{}]*\}(?:\s*\^\s*\{?-?[123]\}?)?|"
+    r"(?!has\b|in\s+[\w$])(?:(?:square|cubic|sq|cu)\.? )?[A-Za-z]+(?:\s*\^\s*\{?[23]\}?|[²³])?"
+    r"(?:\s?(?:/|per)\s?[a-zA-Z]+| (?:[Cc]elsius|[Ff]ahrenheit|[CF]\b))?)"
 )
 
 

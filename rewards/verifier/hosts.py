@@ -33,6 +33,7 @@ def correct_answer(
     prompts: Sequence[str | Messages] | None = None,
     *,
     strict: bool = False,
+    tolerance: float = 0.0,
     log_metric: Callable[[str, float], None] | None = None,
     **columns: Sequence,
 ) -> list[float | None]:
@@ -46,7 +47,7 @@ def correct_answer(
     problems = columns.get("problem") or map(_question, prompts or [""] * len(completions))
     questions = [problem or None for problem in problems]
     reading = STRICT if strict else CONTRACT
-    verdicts = judge_all(texts, solution, questions, reading=reading)
+    verdicts = judge_all(texts, solution, questions, reading=reading, tolerance=tolerance)
     if log_metric is not None:
         timeouts = [verdict for verdict in verdicts if verdict.timed_out]
         log_metric("verifier/timeouts", float(len(timeouts)))

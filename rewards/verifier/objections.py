@@ -127,6 +127,8 @@ def _signs_of(text: str) -> list[str]:
 def _is_copied(expected: Value, typed: Value, gold: str, answer: str, question: str) -> bool:
     """Whether `answer` stands in the question in another form than the gold's: the task, not its
     result."""
+    if isinstance(typed, Ratio):  # 30 to 40
+        answer = ":".join(typed.terms)
     answer_form = form(typed, answer)
     gold_form = form(expected, gold)
     are_quantities = isinstance(expected, Quantity) and isinstance(typed, Quantity)

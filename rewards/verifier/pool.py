@@ -229,8 +229,8 @@ def work() -> None:
     serve(compare_by_algebra)
 
 
-def serve(compare: Callable[[str, list[str], str | None, bool], tuple[bool | None, str]]) -> None:
-    """Answer requests with `compare`, which takes (gold, answers, question, is_lenient) and returns
+def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
+    """Answer requests with `compare`, which takes (gold, answers, question) and returns
     (right, reason), while the parent lives."""
     parent = os.getppid()
     replies = os.fdopen(os.dup(1), "w")
@@ -265,7 +265,7 @@ def _answer(request: dict, compare) -> dict:
         signal.setitimer(signal.ITIMER_VIRTUAL, request["timeout"])
         signal.setitimer(signal.ITIMER_PROF, request["timeout"] * _SOFT)
         try:
-            names = ("gold", "answers", "question", "is_lenient")
+            names = ("gold", "answers", "question")
             right, reason = compare(*(request[name] for name in names))
             return {"right": right, "reason": reason}
         finally:

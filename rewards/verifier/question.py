@@ -2,15 +2,16 @@
 asks."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, takewhile
 
 from .notation import plain
 from .numerals import SCALES, is_number_word
 from .phrases import REQUESTS, asks_for
 from .tables import rows, word_lists
-from .units import KINDS, NAMES, is_known_unit, kind_of, parts_of
+from .units import KINDS, NAMES, kind_of, parts_of
 from .units import unit as unit_name
 
 _WORDS = word_lists("words.tsv")
@@ -26,6 +27,14 @@ _ENGLISH = re.compile(
 _COUNTED = re.compile(
     r"\b(?:how many|how much|number\s+of|amount of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)"
 )
+_THINGS = re.compile(r"\b(?:how many|number\s+of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)")
+# What is asked, up to a condition: "how much will it cost" of "… if she buys 5 pounds?"
+_CLAUSE = re.compile(
+    r"\b(?:how|what|which|calculate|find|determine|compute)\b(?:(?!\b(?:if|when|given)\b).)*",
+    re.DOTALL,
+)
+_DIVIDING = frozenset(["a", "an", "per", "each", "every"])
+_UNCOUNTED = frozenset(["length", "mass", "volume"])  # "How many are left?"
 _NOT_COUNTED = NEVER | JOINING | ANNOUNCING
 _VERBS = _WORDS["verbs"]  # they end what "how many" counts
 _COMPARED = frozenset(["more", "fewer", "less"])  # "How many more apples"
@@ -34,11 +43,20 @@ _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
 # A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
 _UNIT_OF_QUESTION = re.compile(
     rf"(?<![A-Za-z\\])[A-Za-z]+(?![A-Za-z])(?![ -]old)|[{_SIGNS.replace('$', '')}]"
-    r"|\$ ?\d[\d,.]*(?![\d$])(?!\\?\$| ?[-=+*^<>\\{}(])|(?<=\d)[\"”″]"
+    r"|\$ ?\.?\d[\d,.]*(?![\d$])(?!\\?\$|\(| ?[-=+*^<>\\{}])|(?<=\d)[\"”″]"
 )
-_NUMBER_BEFORE = re.compile(r"(?:\d|\b([a-z]+))(?:[\s,~}$-]|\\[,;]|\\text\{)*$")
+_NUMBER_BEFORE = re.compile(
+    r"(?:\d|\b([a-z]+))(?: more| extra| full)?(?:[\s,~}$-]|\\[,;]|\\text\{)*$"
+)
+# The time during which something happens is none of the times that the question measures: "in 4
+# weeks", "5 days a week".
+_DURING = re.compile(r"(?i)\b(?:over|in|after|within|during) (?:the (?:\w+ )?)?[\w.,-]+[\s-]*\Z")
+_AND_A_HALF = re.compile(r"(?i)[a-z]+ and a half\b|(?<=half an )[a-z]+")
+_FREQUENCY = re.compile(r"(?i)(?:day|week|month)s? (?:a|an|per|each|every|of (?:the|each|every)) ")
+_OTHER_KINDS = {"deg": ["temperature"], "oz": ["volume"]}
 _POWERS = {"2": "an area", "3": "a volume"}  # of a length, by what a question asks for
-_SENTENCE = re.compile(r"(?<=[.!?。？])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?。？])(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+")
+TIMES = ["s", "min", "h", "day", "week", "month", "year"]
 _UNIT_WORDS = [word for word in NAMES if len(word) > 1 or not word.isascii()]
 _LONGEST_FIRST = sorted(_UNIT_WORDS, key=len, reverse=True)
 
@@ -49,7 +67,6 @@ def stem(word: str) -> str:
     return word[: max(4, len(word) - 2)] if len(word) > 4 else word
 
 
-_RESTRICTING_STEMS = frozenset(map(stem, _WORDS["restricting"]))
 _SCALE_STEMS = frozenset(map(stem, SCALES))
 
 
@@ -60,10 +77,24 @@ def _counted_words(phrase: str) -> list[str]:
     return words[: verbs[0]] if verbs else words
 
 
+def _undivided(words: list[str]) -> list[str]:
+    """Return `pages` of "pages a day"."""
+    return list(takewhile(lambda word: word not in _DIVIDING, words))
+
+
 def _kinds_in(phrase: str) -> set[str]:
     """Return the dimensions of the units that a phrase names."""
     names = [unit_name(f" {word}") or "" for word in words_of(phrase)]
     return {kind_of(name) for name in names if name in KINDS}
+
+
+def _is_of_money(name: str) -> bool:
+    return kind_of(name) == "money"
+
+
+def _kinds_named(phrase: str) -> set[str]:
+    """Return the dimensions that a phrase in lower case names: "how long" a length and a time."""
+    return {kind for kind, words in ASKED_BY.items() if words.search(phrase)}
 
 
 def _is_requested(text: str, name: str, divisor: str | None) -> bool | None:
@@ -98,7 +129,7 @@ class Question:
         return has_words and _ENGLISH.search(self.text) is None
 
     @cached_property
-    def _asking(self) -> str:
+    def asking(self) -> str:
         """The sentence that asks: the last one with a question mark, or the last of all."""
         sentences = _SENTENCE.split(self.text.strip())
         asking = [sentence for sentence in sentences if sentence.endswith(("?", "？"))]
@@ -107,15 +138,11 @@ class Question:
     @cached_property
     def _counted(self) -> list[list[str]]:
         """What the question counts: `red apples` of "How many red apples does Tom have?"."""
-        return [_counted_words(phrase) for phrase in _COUNTED.findall(self._asking.lower())]
+        return [_counted_words(phrase) for phrase in _COUNTED.findall(self.asking.lower())]
 
     @cached_property
     def _counted_stems(self) -> frozenset[str]:
         return frozenset(map(stem, chain(*self._counted)))
-
-    @cached_property
-    def _asking_stems(self) -> frozenset[str]:
-        return frozenset(map(stem, words_of(self._asking)))
 
     def counts(self, word: str) -> bool:
         """Whether the question counts what `word` names. One that does not say what it counts
@@ -127,39 +154,52 @@ class Question:
             return stem(word) in self._counted_stems and not is_bound
         return word.lower() not in NEVER and stem(word) in set(map(stem, words_of(self.text)))
 
-    def asks_with(self, word: str) -> bool:
-        """Whether the sentence that asks has a word, and one that changes no number."""
-        is_word = len(word) > 1 and words_of(word) == [word] and not is_number_word(word.lower())
-        if not is_word or self.is_foreign or word.lower() in NEVER | ANNOUNCING:
-            return False
-        return stem(word) in self._asking_stems and not is_known_unit(unit_name(f" {word}") or "")
-
     def wants_no(self, name: str) -> bool:
-        """Whether the question wants no number of the unit `name`, where the gold has none: "How
-        many oysters?" wants none of hours, "How old?" none of months, "in feet" none of inches."""
+        """Whether the question contradicts a number of the unit `name`, where the gold has none:
+        "How many oysters?" wants none of hours, "How old?" none of months, "in feet" none of
+        inches."""
         base, power, divisor = parts_of(name)
         kind = kind_of(base)
         if kind is None and base != "unit":
             return False
+        is_requested = self._requests(name)
+        if is_requested is not None:
+            return not is_requested
+        if self._counts_another(base) or self._wants_another_power(base, power, divisor):
+            return True
+        if kind is None:
+            return False
         kinds = self._kinds_asked_for
-        if kind is not None and kinds is not None and kind not in kinds:
+        for other_kind in set(_OTHER_KINDS.get(base, ())).intersection(kinds or ()):
+            kind = other_kind
+        if kinds is not None and kind not in kinds:
             return True
-        for text in (self._asking + self.text.partition(self._asking)[2], self.text):
-            is_requested = _is_requested(text, name.split(" ")[0], divisor)
-            if is_requested is not None:
-                return not is_requested
-        if self._counts_another(base):
+        asking = self.asking.lower()
+        if kind == "time" and asks_for("an age", asking):
+            return base != "year" and not asks_for("a part of a year", asking)
+        if base in self._times_too_long or (kind == "time" and asks_for("a moment", self._clause)):
             return True
-        if kind == "time" and not self.is_foreign and not self._asks_for_time(base):
-            return True
-        if self._wants_another_power(base, power, divisor):
-            return True
+        if kinds is None and (divisor or power.startswith("-")):  # g/mol, of which nobody speaks
+            return False
         return kind in ASKED_BY and not self._measures_with(base, kind)
+
+    def asks_for_another_unit(self, name: str) -> bool:
+        """Whether the question asks for a unit of the kind of `name`, but not for it."""
+        return self.text != "" and self._requests(name) is False
+
+    def _requests(self, name: str) -> bool | None:
+        """Whether the question asks for a unit, or for another one of its kind; None where it asks
+        for none."""
+        for text in (self.asking + self.text.partition(self.asking)[2], self.text):
+            is_requested = _is_requested(text, name.split(" ")[0], parts_of(name)[2])
+            if is_requested is not None:
+                return is_requested
+        return None
 
     def _wants_another_power(self, base: str, power: str, divisor: str | None) -> bool:
         """Whether an area or a volume is asked for, and this power of a length is neither. Square
         and cubic "units" are right only where they are asked for."""
-        asking = self._asking.lower()
+        asking = self.asking.lower()
         powers = [power for power, request in _POWERS.items() if asks_for(request, asking)]
         if power in powers:
             return False
@@ -170,37 +210,48 @@ class Question:
 
     def _counts_another(self, base: str) -> bool:
         """Whether the question counts another unit of the kind: "How many leap years"."""
-        counted = {unit_name(f" {word}") for words in self._counted for word in words[:4]}
+        counted = [_undivided(words)[:4] for words in self._counted]
+        counted = {unit_name(f" {word}") for word in chain(*counted)}
         return base not in counted and kind_of(base) in map(kind_of, counted & KINDS.keys())
 
-    def _asks_for_time(self, base: str) -> bool:
-        """Whether the sentence that asks wants a duration, and of this unit if it wants an age."""
-        asking = self._asking.lower()
-        if asks_for("an age", asking):
-            return base == "year" or asks_for("a part of a year", asking)
-        if asks_for("a moment", asking):
-            return False
-        return self._kinds_asked_for is not None or ASKED_BY["time"].search(asking) is not None
-
     def _measures_with(self, base: str, kind: str) -> bool:
-        """Whether the question measures with this unit of its kind alone; or with none, and asks
-        for the kind. Where cents stand beside dollars, money is dollars."""
+        """Whether the question measures with this unit of its kind, or asks for the kind and
+        measures with none. Of several units the most frequent one counts, of times the longer one;
+        where cents stand beside dollars, money is dollars."""
         mentioned, measured = self._units
-        named = measured if kind == "time" else mentioned
-        rivals = {unit for unit in named if kind_of(unit) == kind} - {base}
+        units = measured if kind == "time" else mentioned
+        rivals = {unit for unit in units if kind_of(unit) == kind} - {base}
+        if self.is_foreign:
+            return base in mentioned or not rivals
         if base == "$":
             rivals.discard("¢")
-        if base in mentioned:
-            return self.is_foreign or measured.isdisjoint(rivals)
-        if rivals or base == "¢":
+        rivals -= self._times_too_long
+        if base == "¢":  # a price in cents has a sum in dollars
             return False
-        return (
-            not _ENGLISH.search(self.text) or ASKED_BY[kind].search(self.text.lower()) is not None
-        )
+        if base in mentioned:
+            return all(self._is_rather(base, rival) for rival in rivals)
+        kinds = self._kinds_asked_for or ()
+        if rivals or _UNCOUNTED.issubset(kinds):
+            return False
+        if "money" in kinds and kind != "money" and any(map(_is_of_money, mentioned)):
+            return False
+        if kind in _kinds_named(self.text.lower()) or not _ENGLISH.search(self.text):
+            return True
+        return not mentioned and asks_for("an amount", self.asking.lower())
+
+    def _is_rather(self, base: str, rival: str) -> bool:
+        """Whether a number without a unit is rather one of `base` than of its `rival`."""
+        _, measured = self._units
+        if measured[base] != measured[rival]:
+            return measured[base] > measured[rival]
+        if base not in TIMES or rival not in TIMES:
+            return not measured[rival]
+        return TIMES.index(base) > TIMES.index(rival)
 
     @cached_property
-    def _units(self) -> tuple[set[str], set[str]]:
-        """The units whose names the question has, and those behind one of its numbers."""
+    def _units(self) -> tuple[set[str], Counter[str]]:
+        """The units whose names the question has, and how often each stands behind a number that is
+        not the time during which something happens."""
         if self.is_foreign:
             text = self.text.lower()
             named = set()
@@ -208,22 +259,34 @@ class Question:
                 if word.lower() in text:
                     named.add(NAMES[word])
                     text = text.replace(word.lower(), " ")  # no 厘米 in 平方厘米
-            return named, named
+            return named, Counter(named)
         mentioned = set()
-        measured = set()
+        measured = Counter()
         for match in _UNIT_OF_QUESTION.finditer(self.text):
             word = match[0].rstrip("0123456789., ")
             word = "inch" if word in '"”″' else word
             name = NAMES.get(word) or NAMES.get(word.lower())
-            if name not in KINDS:
+            if name not in KINDS or word == "has":
                 continue
             before = _NUMBER_BEFORE.search(self.text[max(0, match.start() - 20) : match.start()])
             is_behind_number = before is not None and (not before[1] or is_number_word(before[1]))
-            if is_behind_number or not word.isalpha():
-                measured.add(name)
+            is_behind_number |= _AND_A_HALF.match(self.text, match.start()) is not None
+            is_condition = KINDS[name] == "time" and (
+                _DURING.search(self.text[: match.start()][-60:])
+                or _FREQUENCY.match(self.text, match.start())
+            )
+            if (is_behind_number and not is_condition) or not word.isalpha():
+                measured[name] += 1
             if len(word) > 2 and word not in ANNOUNCING:
                 mentioned.add(name)
-        return mentioned | measured, measured
+        return mentioned | measured.keys(), measured
+
+    @cached_property
+    def _clause(self) -> str:
+        """What is asked, in lower case, without the conditions before and behind it."""
+        asking = self.asking.lower()
+        clause = _CLAUSE.search(asking)
+        return clause[0] if clause else asking
 
     @cached_property
     def _kinds_asked_for(self) -> set[str] | None:
@@ -231,37 +294,63 @@ class Question:
         for a share; None where it does not say."""
         if self._asks_for_share:
             return set()
-        asking = self._asking.lower()
-        if asks_for("money", asking):
-            return {"money"}
-        wanted = REQUESTS["a unit"].findall(asking)
+        asking = self.asking.lower()
+        wanted = REQUESTS["a unit"].findall(self._clause)
         wanted = [re.split(r" per |/| an? ", phrase)[0] for phrase in wanted]
         kinds = _kinds_in(" ".join(wanted))
-        if kinds or asks_for("an amount", asking):
-            return kinds or None
-        for words in self._counted:
-            if not words or (words[0] in _NOT_COUNTED and words != ["times"]):
-                return None
-        return _kinds_in(" ".join(chain(*self._counted))) if self._counted else None
+        if kinds:
+            return kinds
+        phrases = _THINGS.findall(self._clause)
+        if phrases and not self._clause.startswith("how much"):
+            return self._kinds_counted(phrases)
+        named = _kinds_named(self._clause)
+        is_of_money = any(map(_is_of_money, self._units[0]))
+        if not named and is_of_money and asks_for("an amount", asking):
+            return {"money"}
+        return named or None
+
+    def _kinds_counted(self, phrases: list[str]) -> set[str]:
+        """The dimensions that phrases behind "how many" count by; of "how many are left" all that
+        a number may be left of."""
+        words = [word for phrase in phrases for word in _counted_words(phrase)]
+        words = _undivided([word for word in words if word not in _COMPARED])
+        if not words:
+            return _UNCOUNTED | _kinds_named(self._clause)
+        if words[0] in _NOT_COUNTED and words[0] != "times":
+            return _UNCOUNTED
+        kinds = _kinds_in(" ".join(words))
+        return kinds | {"temperature"} if "angle" in kinds else kinds
 
     @cached_property
     def _asks_for_share(self) -> bool:
         """Whether the question asks for a part of something, which is no count of it."""
-        return asks_for("a pure number", self._asking) and not self._counted_stems
+        return asks_for("a pure number", self.asking) and not self._counted_stems
 
-    def asks_for_rate(self, unit: str) -> bool:
-        """Whether the question asks for an amount per `unit`, as in "each week", or for a speed."""
-        if re.search(r"(?i)\b(?:speed|fast|rate|velocity|pace|density|slope)", self._asking):
-            return True
-        divisors = re.findall(r"(?i)(?:\b(?:per|each|every|an?)\s+|/\s*)([a-z]+)", self._asking)
-        names = [unit_name(f" {divisor}") for divisor in divisors]
-        return unit in divisors or unit_name(f" {unit}") in names
+    @cached_property
+    def _times_too_long(self) -> set[str]:
+        """The units of time that are no part of the period asked for: days and weeks for "how long
+        each day"."""
+        starts = [TIMES.index(period) for period in self._periods_asked_for if period in TIMES]
+        return set(TIMES[min(starts) :]) if starts else set()
 
-    def is_answered_by(self, words: list[str]) -> bool:
-        """Whether a sentence of these words has every word that makes the question narrower: "left"
-        of "How many are left?"."""
-        narrowing = (_RESTRICTING_STEMS | _SCALE_STEMS) & self._asking_stems
-        return narrowing <= set(map(stem, words))
+    @cached_property
+    def _periods_asked_for(self) -> set[str]:
+        """The units of which the question asks for a rate: the day of "each day"."""
+        divisors = re.findall(r"(?:\b(?:per|each|every|an?)\s+|/\s*)([a-z]+)(?! ago)", self._clause)
+        return {unit_name(f" {divisor}") or "" for divisor in divisors}
+
+    def asks_for_another_rate(self, counted: str, divisor: str) -> bool:
+        """Whether `counted` per `divisor` contradicts the question: it asks for an amount per
+        another unit of the kind ("each week"), or for a length and no speed."""
+        if re.search(r"(?i)\b(?:speed|fast|rate|velocity|pace|density|slope)", self.asking):
+            return False
+        name = unit_name(f" {divisor}") or divisor
+        if name in self._periods_asked_for:
+            return False
+        kind = kind_of(name)
+        if kind == "time" and kind_of(counted.split("^")[0]) == "length":
+            return "length" in (self._kinds_asked_for or ())
+        return kind is not None and kind in map(kind_of, self._periods_asked_for)
 
     def counts_by_scale_of(self, words: list[str]) -> bool:
         """Whether words beside a number have the scale that the question counts by, if it has one:

@@ -4,10 +4,10 @@ value."""
 import re
 
 from .context import Context, Unreadable
-from .notation import key
+from .notation import key, plain
 from .phrases import asks_for
-from .single_values import UNREAD, same_texts, variables
-from .value import is_left_side, is_name, value
+from .single_values import UNREAD, is_rounded_to, same_texts, variables
+from .value import is_left_side, is_name, is_variable, value
 from .value_types import Expr, Quantity, Relation, Value, Words
 
 _APPROX = r"\approx"
@@ -65,6 +65,14 @@ def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
     if is_second_to_first and re.search(r"\bfirst\b.*\bto\b.*\bsecond\b", context.question):
         return False
     is_rounded = isinstance(gold, Quantity) and "." in gold.written
+    if _has_rounding(answer):
+        exact, is_right = _without_rounding(answer, context)
+        if not is_right:
+            return False
+        last = value(answer.sides[-1])
+        if is_rounded and context.same(gold, last):
+            return True
+        return context.same(gold, exact)
     answer_value = _value_meant(answer, context, is_rounded)
     if isinstance(gold, Quantity) and isinstance(answer_value, Expr) and is_equation:
         sides = map(value, answer.sides)  # 91 = 7 \cdot 13
@@ -86,6 +94,31 @@ def _value_meant(relation: Relation, context: Context, is_rounded: bool = False)
     if all(_agree(sides[-1], side, context) for side in sides[:-1]):
         return value(sides[-1])
     return None
+
+
+def _has_rounding(relation: Relation) -> bool:
+    """Whether the last side of a relation, and no other, rounds what stands before it."""
+    if relation.signs.count(_APPROX) != 1 or relation.signs[-1] != _APPROX or not relation.sides[0]:
+        return False
+    return len(relation.signs) > 1 or not is_variable(relation.sides[0])
+
+
+def _without_rounding(relation: Relation, context: Context) -> tuple[Value, bool]:
+    """What `2\\sqrt2 \\approx 2.83` rounds, and whether its last side is that to its digits."""
+    *exact_sides, rounded_side = relation.sides
+    exact = value(exact_sides[-1])
+    if len(exact_sides) > 1:
+        exact = Relation(relation.signs[:-1], tuple(exact_sides))
+    rounded = value(rounded_side)
+    typed = value(exact_sides[-1])
+    if not isinstance(rounded, Quantity) or not isinstance(typed, Quantity | Expr):
+        return exact, False
+    if {rounded.unit, typed.unit} - {""} - {rounded.unit or typed.unit} or rounded.percent:
+        return exact, False
+    places = len(rounded.written.partition(".")[2])
+    text = typed.written if isinstance(typed, Quantity) else typed.text
+    is_right = is_rounded_to(plain(text), rounded.value, places, context)
+    return exact, is_right
 
 
 def _has_no_value(side: str, question: str) -> bool:

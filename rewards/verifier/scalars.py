@@ -36,11 +36,12 @@ _PERCENT = re.compile(
     r"\s*(?:%|(?:\\text\{\s*)?(?:percent(?:age(?: points?)?)?|per cent|pct)(?![a-z])\s*\}?)"
 )
 _UNIT_IN_TEXT = re.compile(
-    r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?|\\pmod\{\w+\})\s*$"
+    r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?-?[123]\}?)?|\^\\circ\s*[CF]?|\\pmod\{\w+\})\s*$"
 )
 _UNIT_IN_LETTERS = re.compile(
     r"(?:(?<=[\d})])|(?<=\\pi))\s"
-    r"((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$"
+    r"((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?"
+    r"(?:\s?(?:/|per)\s?[a-zA-Z]+)?)$"
 )
 
 
@@ -166,7 +167,7 @@ def clock(text: str) -> Clock | None:
 
 def ratio(text: str) -> Ratio | None:
     """`2:3`; `3:30` is one too, which a comparison with a time reads as a time."""
-    parts = [part.strip() for part in text.split(":")]
+    parts = [part.strip() for part in re.split(r":|\\text\{\s*to\s*\}|(?<=\d) to (?=\d)", text)]
     if 1 < len(parts) < 7 and all(number(part) is not None for part in parts):
         return Ratio(tuple(parts))
     return None
@@ -190,6 +191,8 @@ def words(text: str) -> Words | None:
     a longer one."""
     bare = without_text(text)
     if "\\" in bare or re.search(r"[\d=+*/^_<>|(){}\[\]]", bare):
+        return None
+    if re.match(r"\s*-[^\W\d_]", bare):  # a negative name is none
         return None
     letters = re.findall(r"[^\W\d_]+", bare)
     has_word = any(len(word) > 3 or not word.isascii() for word in letters)

@@ -1,13 +1,16 @@
 """The rules that compare two single values: numbers, expressions, numbers in a base, and words."""
 
 import re
+from dataclasses import replace
+from fractions import Fraction
 
 from .arithmetic import far_apart, functions_in
 from .context import Context
 from .notation import key, plain
-from .numerals import SCALES, base_named
+from .numerals import SCALES, base_named, number
 from .phrases import REQUESTS, asks_for
-from .units import AMOUNTS
+from .question import Question
+from .units import AMOUNTS, without_prefixes
 from .value_types import Expr, InBase, Quantity, Words
 
 # what the algebra's parser passes over, or takes for polynomials
@@ -21,11 +24,24 @@ def quantities(gold: Quantity, answer: Quantity, context: Context) -> bool:
     million"."""
     if answer.unit == "ordinal" and gold.unit != "ordinal" and not context.question:
         return False  # "3rd" for 3 answers a question, such as "In which place?"
+    answer = _in_unit_of(gold, answer, context.question)
     for decide in (_by_unit, _by_part_or_scale):
         verdict = decide(gold, answer, context.question)
         if verdict is not None:
             return verdict
     return _by_percent(gold, answer, context.question)
+
+
+def _in_unit_of(gold: Quantity, answer: Quantity, question: str) -> Quantity:
+    """An answer in the unit of the gold, where the two differ in prefixes alone (60 J, 0.06 kJ) and
+    the question does not ask for the gold's."""
+    if gold.unit == answer.unit or not gold.unit or not answer.unit:
+        return answer
+    wanted, wanted_size = without_prefixes(gold.unit)
+    unit, size = without_prefixes(answer.unit)
+    if unit != wanted or Question(question).asks_for_another_unit(answer.unit):
+        return answer
+    return replace(answer, value=answer.value * size / wanted_size, unit=gold.unit)
 
 
 def _by_unit(gold: Quantity, answer: Quantity, question: str) -> bool | None:
@@ -49,7 +65,8 @@ def _by_part_or_scale(gold: Quantity, answer: Quantity, question: str) -> bool |
         is_bare = not gold.unit and not gold.percent
         return is_bare and gold.value == answer.value * AMOUNTS[answer.unit]
     scale = next((scale for scale in SCALES if answer.written.endswith(scale)), None)
-    if scale and f"how many {scale}" in question and gold.value == answer.value / SCALES[scale]:
+    request = rf"\bhow many (?:\w+ )?{scale}|\bin {scale}s\b"
+    if scale and re.search(request, question) and gold.value == answer.value / SCALES[scale]:
         return gold.percent == answer.percent
     return None
 
@@ -94,7 +111,7 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
     if isinstance(answer, Quantity):
         fraction = rf"\frac{{{answer.value.numerator}}}{{{answer.value.denominator}}}"
         return not answer.percent and same_texts(gold.text, fraction, context)
-    texts = (gold.text, answer.text)
+    texts = (gold.text, in_case_of(gold.text, answer.text, question))
     if asks_for("a base", question) and all(map(_DIGITS.fullmatch, texts)):
         return gold.text == answer.text.upper()  # FE is not E times F
     colons = [text.count(":") for text in texts]
@@ -104,9 +121,14 @@ def expressions(gold: Expr, answer: Expr | Quantity, context: Context) -> bool:
 
 
 def _is_unfinished(gold: Expr, answer: Expr, question: str) -> bool:
-    """Whether an answer has functions that the question wants gone."""
-    added = functions_in(plain(answer.text)) - functions_in(plain(gold.text))
-    return bool(added) and "in terms of" in question
+    """Whether an answer has functions that the question wants gone, or functions of numbers where
+    the gold has none."""
+    expected = functions_in(plain(gold.text))
+    added = functions_in(plain(answer.text)) - expected
+    if not added or "in terms of" in question:
+        return bool(added)
+    is_a_number = not variables(re.sub(r"\\circ(?![a-z])", "", plain(answer.text)))
+    return is_a_number and not expected and not re.search(r"\\arc|\be\b", gold.text)
 
 
 def same_texts(gold: str, answer: str, context: Context, worked_out: bool = True) -> bool:
@@ -131,6 +153,34 @@ def variables(text: str) -> set[str]:
     letters = set(re.findall(r"[A-Za-z]", re.sub(r"\\[a-zA-Z]+", " ", spelled)))
     letters.update(_GREEK.findall(spelled))
     return letters - {"e", "i", "d"}
+
+
+def is_rounded_to(text: str, rounded: Fraction, places: int, context: Context) -> bool:
+    """Whether an expression comes to a number rounded to so many places."""
+    if UNREAD.search(text) or variables(text):
+        return False
+    half = Fraction(1, 2 * 10**places)
+    exact = number(text)
+    if exact is not None:
+        return abs(exact - rounded) <= half
+    return context.algebra.is_near(text, rounded, half)
+
+
+def in_case_of(gold: str, answer: str, question: str) -> str:
+    """An answer with the letters of its constants, which stand nowhere in the question, in the case
+    that the gold has them in: `C e^{-2t}` for `c e^{-2t}`."""
+    if not question:
+        return answer
+    for letter in variables(answer) - variables(gold):
+        turned = letter.swapcase()
+        is_of_gold = turned in variables(gold) - variables(answer)
+        is_constant = letter in "cCkK" or "constant" in question
+        is_in_question = re.search(rf"(?<![a-z\\]){letter.lower()}(?![a-z])", question)
+        if is_of_gold and is_constant and not is_in_question:
+            parts = re.split(r"(\\[a-zA-Z]+)", answer)  # no letter of a command
+            parts[::2] = [part.replace(letter, turned) for part in parts[::2]]
+            answer = "".join(parts)
+    return answer
 
 
 def numbers_in_base(

@@ -9,14 +9,30 @@ from .tables import rows, word_lists
 
 NAMES: dict[str, str] = {}  # by each other name of a unit, and by itself
 KINDS: dict[str, str] = {}  # the dimension of a unit
-for _kind, _words in rows("units.tsv"):
-    _name = _words.split()[0]
-    KINDS[_name] = _kind
-    for _word in _words.split():
-        NAMES[_word] = _name
-        if len(_word) > 1:
-            NAMES[_word] = NAMES.setdefault(f"{_word}s", _name)
-del _kind, _words, _name, _word
+PREFIXED: dict[str, tuple[str, Fraction]] = {}  # of a name with a prefix: that without, the factor
+
+
+def _add_unit(kind: str, words: list[str]):
+    name = NAMES.get(words[0], words[0])
+    KINDS.setdefault(name, kind)
+    for word in words:
+        NAMES.setdefault(word, name)
+        if len(word) > 1:
+            NAMES.setdefault(f"{word}s", name)
+
+
+for _kind, _words, *_prefixed in rows("units.tsv"):
+    _add_unit(_kind, _words.split())
+for _kind, _words, *_prefixed in rows("units.tsv"):
+    _symbol, *_spoken = _words.split()
+    for _sign, _prefix, _power, _symbols in rows("prefixes.tsv") if _prefixed else []:
+        _names = [f"{_prefix}{_word}" for _word in _spoken if _word.isascii() and len(_word) > 3]
+        if _symbol in _symbols.split():
+            _names.insert(0, f"{_sign}{_symbol}")
+        if _names:
+            _add_unit(_kind, _names)
+            PREFIXED[NAMES[_names[0]]] = (_symbol, Fraction(10) ** int(_power))
+del _kind, _words, _prefixed, _symbol, _spoken, _sign, _prefix, _power, _symbols, _names
 RATES = dict(rows("rates.tsv"))
 # Words behind a number that change or doubt it, by their effect: they are no unit.
 CHANGES = dict(rows("changes.tsv"))
@@ -141,6 +157,21 @@ def _may_be_a_word(low: str, is_marked: bool) -> bool:
 def is_known_unit(name: str) -> bool:
     """Whether the unit `name`, as `unit` spells it, is one of those listed in this file."""
     return name.split("^")[0].split(" ")[0] in KINDS
+
+
+def without_prefixes(name: str) -> tuple[str, Fraction]:
+    """A unit in units without prefixes, and how many of these it is: "m / s", 1000 of "km / s"."""
+    factor = Fraction(1)
+    words = []
+    sign = 1
+    for word in name.split(" "):
+        if word == "/":
+            sign = -1
+        base, hat, power = word.partition("^")
+        unit_name, size = PREFIXED.get(base, (base, Fraction(1)))
+        factor *= size ** (sign * int(power or 1))
+        words.append(unit_name + hat + power)
+    return " ".join(words), factor
 
 
 def parts_of(name: str) -> tuple[str, str, str | None]:

@@ -77,7 +77,8 @@ def is_left_side(text: str) -> bool:
     text = re.sub(r"^\(\s*[a-z](?:\s*[,;]\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
     text = _OF_A_FUNCTION.sub("", text)
     # a_1, f(3), P(x, y)
-    text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())
+    arguments = r"\((?:[\w, +=|-]|\\(?:mid|cap|cup)(?![a-z])|\\text\{[^{}]*\})*\)"
+    text = re.sub(rf"_\{{?\w+\}}?|(?<=[A-Za-z}}])\s*{arguments}", "", text.strip())
     if _FUNCTION.search(text) or not _LEFT_SIDE.fullmatch(text):
         return False
     return re.search(r"\b(?:not|never|isn't|or|wrong)\b", text) is None

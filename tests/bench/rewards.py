@@ -27,7 +27,7 @@ from math_verify import parse, verify
 from trl.rewards import accuracy_reward
 
 from data.problems import load
-from rewards.verifier import CONTRACT, LENIENT, judge, judge_all
+from rewards.verifier import judge, judge_all
 from rewards.verifier.gold import gold_answer
 from rewards.verifier.pool import POOL
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
@@ -36,8 +36,8 @@ from tests.rewards.verifier.judged_rows import Row, judged_rows
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 
 
-def ours(responses, golds, questions, reading=CONTRACT):
-    verdicts = judge_all(responses, golds, questions, reading=reading)
+def ours(responses, golds, questions):
+    verdicts = judge_all(responses, golds, questions)
     return [verdict.right for verdict in verdicts]
 
 
@@ -60,7 +60,6 @@ def math_verify(responses, golds, questions, seconds=None):
 
 JUDGES: dict[str, Judge] = {
     "by the contract": ours,
-    "read leniently": partial(ours, reading=LENIENT),
     "math-verify": partial(math_verify, seconds=5),
     "trl, gold in a box": trl,
 }

@@ -18,12 +18,11 @@ START = 0.05  # accuracy of a warm start below which the study leaves a seed out
 
 
 def refused(table: str) -> list[int]:
-    """(rows, right ones, those that the contract refuses, those that the lenient reading does), as
-    the table's first column says it and test_verifier.py holds it."""
+    """(rows, right ones, those that the contract refuses), as the table's first column says it and
+    test_verifier.py holds it."""
     expected = [row.expected for row in judged_rows(table)]
-    unread, lenient = expected.count("unread"), expected.count("lenient")
-    right = expected.count("right") + unread + lenient
-    return [len(expected), right, unread + lenient, unread]
+    unread = expected.count("unread")
+    return [len(expected), expected.count("right") + unread, unread]
 
 
 def numbers(cells: str) -> list[int]:
@@ -39,10 +38,9 @@ def test_the_answers_that_the_verifier_refuses_add_up():
     total = re.search(r"are refused: ([\d,]+) of the ([\d,]+) in the tables", VERIFIER)
     assert numbers(total[0]) == [sum(row[2] for row in counted), sum(row[1] for row in counted)]
     tables = ("models.tsv", "blind.tsv", "cases.tsv")
-    for reading, column in (("by the contract", 2), ("read leniently", 3)):
-        cells = re.search(rf"^\| the verifier, {reading} (.*)", RESULTS, re.M)[1]
-        assert numbers(cells)[::2] == [refused(name)[column] for name in tables]
-        assert numbers(cells)[1::2] == [0, 0, 0]  # wrong answers paid
+    cells = re.search(r"^\| the verifier, by the contract (.*)", RESULTS, re.M)[1]
+    assert numbers(cells)[::2] == [refused(name)[2] for name in tables]
+    assert numbers(cells)[1::2] == [0, 0, 0]  # wrong answers paid
 
 
 def test_the_languages_of_announcements_are_counted():

@@ -1,16 +1,16 @@
-"""The judged answers of cases.tsv, second_mile.tsv, blind.tsv and models.tsv."""
+"""The judged answers of the tables in this folder."""
 
 from pathlib import Path
 from typing import NamedTuple
 
-TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv", "models.tsv")
+TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv", "models.tsv", "written.tsv")
 
 
 class Row(NamedTuple):
     """An answer, and how it is to be judged.
 
-    `expected` is right, wrong or none (no gold can be read), or for a right answer lenient or
-    unread: the contract does not read it, or the verifier does not.
+    `expected` is right, wrong, none (no gold can be read), or unread for a right answer that the
+    contract does not read.
     """
 
     expected: str
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     @property
     def is_right(self) -> bool:
         """Whether a teacher would call the answer right."""
-        return self.expected in ("right", "lenient", "unread")
+        return self.expected in ("right", "unread")
 
 
 def judged_rows(table: str) -> list[Row]:

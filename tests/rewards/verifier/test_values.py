@@ -147,7 +147,7 @@ for row in rows(__file__, "compared"):
 @pytest.mark.parametrize(("rule", "gold", "answer", "right"), CASES)
 def test_a_rule_decides_and_says_so(rule, gold, answer, right):
     reason = f"equal, {rule}" if right else f"not equal to the gold, {rule}"
-    assert compare_answers(gold, [answer], None, False, algebra) == (right, reason)
+    assert compare_answers(gold, [answer], None, algebra) == (right, reason)
 
 
 def test_every_rule_says_right_and_wrong():
@@ -170,7 +170,7 @@ def test_no_pair_of_types_has_two_rules():
 
 @cases(__file__, "kinds_apart")
 def test_types_without_a_rule_differ(gold, answer):
-    assert compare_answers(gold, [answer], None, False, algebra) == (
+    assert compare_answers(gold, [answer], None, algebra) == (
         False,
         "not equal to the gold, another kind of value",
     )
@@ -185,9 +185,9 @@ def test_what_the_question_has_against_an_answer(asked, gold, answer, reason):
 def test_a_list_in_the_order_asked_for_may_stand_for_a_column():
     gold = r"\begin{pmatrix}1\\2\end{pmatrix}"
     question = "Give them in ascending order."
-    assert compare_answers(gold, ["1, 2"], question, False, algebra) == (
+    assert compare_answers(gold, ["1, 2"], question, algebra) == (
         True,
         "equal, as named values",
     )
-    assert not compare_answers(gold, ["2, 1"], question, False, algebra)[0]
-    assert compare_answers("2, 1", [gold], question, False, algebra)[0] is False
+    assert not compare_answers(gold, ["2, 1"], question, algebra)[0]
+    assert compare_answers("2, 1", [gold], question, algebra)[0] is False

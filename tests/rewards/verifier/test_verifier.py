@@ -17,13 +17,6 @@ from rewards.verifier.value_types import Expr
 from tests.rewards.verifier.judged_rows import TABLES, judged_rows
 from tests.tables import cases
 
-# Whether a row is paid by the contract, and by the lenient reading.
-EXPECTED = {
-    "right": (True, True),
-    "lenient": (False, True),
-    "unread": (False, False),
-    "wrong": (False, False),
-}
 DATA = Path(os.environ["REAL_DATA"])
 needs_data = pytest.mark.skipif(
     not os.environ["REAL_DATA"],
@@ -52,16 +45,46 @@ PAID = {
 def test_every_row_is_judged_as_it_says(name):
     rows = judged_rows(name)
     columns = [[row[n] for row in rows] for n in (2, 1, 3)]  # response, gold, question
-    verdicts = [judge_all(*columns, reading=reading, timeout=20) for reading in (CONTRACT, LENIENT)]
+    verdicts = judge_all(*columns, timeout=20)
     misjudged = []
-    for row, by_contract, lenient in zip(rows, *verdicts, strict=True):
+    for row, verdict in zip(rows, verdicts, strict=True):
         if (row.gold, re.sub("</?answer>", "", row.response)) in PAID:
-            assert by_contract.right
+            assert verdict.right
         elif row.expected == "none":
-            assert by_contract.right is lenient.right is None
-        elif (by_contract.right is True, lenient.right is True) != EXPECTED[row.expected]:
-            misjudged.append((row, by_contract, lenient))
+            assert verdict.right is None
+        elif (verdict.right is True) != (row.expected == "right"):
+            misjudged.append((row, verdict))
     assert misjudged == []
+
+
+@cases(__file__, "lenient")
+def test_the_lenient_reading_takes_the_last_number_where_the_contract_finds_no_answer(
+    response, gold, right
+):
+    assert judge(response, gold, reading=LENIENT).right is right
+
+
+def test_the_lenient_reading_pays_what_the_contract_pays():
+    rows = judged_rows("models.tsv")
+    columns = [[row[n] for row in rows] for n in (2, 1, 3)]
+    by_contract, lenient = (
+        judge_all(*columns, reading=reading, timeout=20) for reading in (CONTRACT, LENIENT)
+    )
+    for first, second in zip(by_contract, lenient, strict=True):
+        assert second.right or not first.right
+
+
+@cases(__file__, "tolerance")
+def test_a_number_within_the_tolerance_is_the_golds(response, gold, tolerance, right):
+    verdict = judge(response, gold, tolerance=tolerance)
+    assert verdict.right is right
+    assert verdict.answer in response  # as it is written, not as it is judged
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, 1.0])
+def test_a_tolerance_is_a_share(tolerance):
+    with pytest.raises(ValueError, match="a tolerance is a share of the gold"):
+        judge("5", "5", tolerance=tolerance)
 
 
 def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():

@@ -93,7 +93,7 @@ def _in_thread(call):
     return result[0]
 
 
-ANY = {"gold": "", "answers": [""], "question": None, "is_lenient": False}
+ANY = {"gold": "", "answers": [""], "question": None}
 # A worker whose every judgement is one C loop without end, into which no signal and no other thread
 # gets.
 HANGING = (
