@@ -149,6 +149,8 @@ def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list
         "batch_size": recipe.evaluate.batch_size,
         "seed": recipe.seed if sampling.temperature else None,
     }
+    if recipe.tolerance:
+        all_settings["tolerance"] = recipe.tolerance
     if recipe.tools:
         max_calls = setting(recipe, "grpo", "max_tool_calling_iterations")
         all_settings["tools"] = [recipe.tools, max_calls]
@@ -231,7 +233,7 @@ class Answers:
         """The answers with the verdicts of today's verifier, written into the file."""
         rows = [self.all_rows[answer["id"]] for answer in answers]
         responses = [answer["response"] for answer in answers]
-        lines = judged(rows, responses, self.recipe.strict)
+        lines = judged(rows, responses, self.recipe.strict, self.recipe.tolerance)
         self.answers = []
         changed = 0
         for answer, line in zip(answers, lines, strict=True):
@@ -338,7 +340,7 @@ class Answers:
         opening = "<think>" if self.opened else ""
         rows = [self.rows[i] for i, _ in batch]
         responses = [opening + completion.text for completion in completions]
-        lines = judged(rows, responses, self.recipe.strict)
+        lines = judged(rows, responses, self.recipe.strict, self.recipe.tolerance)
         answers = []
         for (i, sample), completion, line in zip(batch, completions, lines, strict=True):
             answer = {"id": i, "sample": sample, **line}
@@ -370,14 +372,16 @@ def _kinds(row: dict) -> dict[str, str | None]:
     return kinds
 
 
-def judged(rows: list[dict], responses: list[str], strict: bool) -> list[dict]:
+def judged(
+    rows: list[dict], responses: list[str], strict: bool, tolerance: float = 0.0
+) -> list[dict]:
     """A line of the answers' file for each response. `right` is what the reward would say in
     training, by its contract; `lenient` reads the last number where that finds none; `strict`
     reads a closed `<answer>` block alone."""
     n = len(rows)
     # One call for the three readings, so that its worker processes start once.
     reading = [CONTRACT] * n + [LENIENT] * n + [STRICT] * n
-    verdicts = judge_rows(rows * 3, responses * 3, reading=reading)
+    verdicts = judge_rows(rows * 3, responses * 3, reading=reading, tolerance=tolerance)
     lines = []
     readings = zip(
         rows, responses, verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True

@@ -185,7 +185,7 @@ def without_reward_model(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, rewards=rewards)
 
 
-def with_wrong_answers(rows: list[dict]) -> list[Problem]:
+def with_wrong_answers(rows: list[dict], tolerance: float = 0.0) -> list[Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
     golds = [gold_answer(row["solution"]) for row in rows]
     thought = "I write down what is given and work it out step by step."
@@ -206,7 +206,7 @@ def with_wrong_answers(rows: list[dict]) -> list[Problem]:
                 responses.append(f"<answer>{answer}</answer>")
         if not pairs:
             return problems
-        verdicts = judge_rows(compared, responses)
+        verdicts = judge_rows(compared, responses, tolerance=tolerance)
         for (problem, answer), verdict in zip(pairs, verdicts, strict=True):
             if verdict.right is False:
                 problem.wrong_answers.append(answer)
@@ -280,7 +280,7 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     recipe = without_reward_model(recipe)
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
-    problems = with_wrong_answers(rows)
+    problems = with_wrong_answers(rows, recipe.tolerance)
     table = score_responses(problems, rows, recipe)
     blind = dict(blind_rewards(table, recipe))
     teaches_nothing = blind.keys() == {name for name, weight in recipe.weights.items() if weight}
@@ -382,7 +382,7 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
             twice.append(row)
             responses.append(form("So it is.", boxed(answer)))
     reading = STRICT if recipe.strict else CONTRACT
-    verdicts = judge_rows(twice, responses, reading=reading)
+    verdicts = judge_rows(twice, responses, reading=reading, tolerance=recipe.tolerance)
     gradable = []
     ungraded = []
     for row, right_verdict, wrong_verdict in zip(rows, verdicts[::2], verdicts[1::2], strict=True):

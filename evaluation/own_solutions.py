@@ -86,7 +86,7 @@ def solutions_to_learn(recipe: Recipe, answers: RepeatedAnswers) -> OwnSolutions
     for answer in sorted(answers.answers, key=itemgetter("id", "sample")):
         if answer["id"] < len(answers.rows) and answer["sample"] < settings.samples:
             completions.append(answer)
-    solutions = accept(completions, answers.rows)
+    solutions = accept(completions, answers.rows, recipe.tolerance)
     rows = first_distinct(solutions, answers.rows, settings.keep)
     figures = answers.cost() | {
         "problems": len(answers.rows),
@@ -116,7 +116,7 @@ def accepted_of(figures: dict) -> str:
     )
 
 
-def accept(completions: list[dict], rows: list[dict]) -> list[dict]:
+def accept(completions: list[dict], rows: list[dict], tolerance: float = 0.0) -> list[dict]:
     """The right completions that ended by themselves: their `id`, `reasoning` and `answer`, which
     the warm start puts into tags.
 
@@ -146,7 +146,8 @@ def accept(completions: list[dict], rows: list[dict]) -> list[dict]:
         if reasoning.strip() != answer:
             solutions.append({"id": completion["id"], "reasoning": reasoning, "answer": answer})
             texts.append(prompt.completion(reasoning, answer, opened=False))
-    verdicts = judged([rows[solution["id"]] for solution in solutions], texts, strict=True)
+    rows_of_solutions = [rows[solution["id"]] for solution in solutions]
+    verdicts = judged(rows_of_solutions, texts, strict=True, tolerance=tolerance)
     scored = zip(solutions, format_tags(texts), verdicts, strict=True)
     return [solution for solution, in_form, verdict in scored if in_form and verdict["right"]]
 

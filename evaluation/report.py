@@ -31,7 +31,8 @@ from training.watch import may_have_fallen
 
 EXAMPLES = 3  # of each kind of flip
 MAX_GROUPS = 50  # beyond that many levels or subjects there is no table of them
-TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict", "judge")
+TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict", "tolerance")
+TERMS += ("judge",)
 
 Samples = list[dict]  # the answers to one problem
 
@@ -205,7 +206,7 @@ def _table(name: str, models: dict[str, Answered]) -> list[str]:
     size = f"n = {first.figures['n']}"
     if first.figures["samples"] > 1:
         size += f" × {first.figures['samples']}"
-    for key, default in (("temperature", 0), ("top_p", 1)):
+    for key, default in (("temperature", 0), ("top_p", 1), ("tolerance", 0)):
         if first.terms.get(key, default) != default:
             size += f", {key} {inline(str(first.terms[key]))}"
     measures = [key for key in first.figures if "@" in key and "interval" not in key]

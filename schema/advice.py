@@ -20,6 +20,11 @@ WITHOUT_TAGS = ("tag_count", "language_consistency", names.LEARNED)
 FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
 
 
+def tolerance_of(recipe: Recipe) -> str:
+    """Which numbers a recipe with a tolerance counts as right."""
+    return f"tolerance: a number is right within {recipe.tolerance:.3g} times its gold"
+
+
 def warnings_of(recipe: Recipe) -> Iterator[Fault]:
     """Yield the warnings and notes about a recipe, each at the key to change."""
     for rule in ADVICE:

@@ -266,6 +266,10 @@ def _check_arguments(name: str, function: Callable, arguments: dict) -> Complain
         refusal = count().refusal(longest)
         if refusal:
             yield ("rewards", name, "longest"), f"{refusal}; set it to grpo.max_completion_length"
+    tolerance = arguments.get("tolerance")
+    if name == "correct_answer" and type(tolerance) in (int, float) and not 0 <= tolerance < 1:
+        message = "a share of the gold, from 0 to below 1: 0.01 is a hundredth of it"
+        yield ("rewards", name, "tolerance"), message
     if not names.is_reward(function):
         for argument in names.missing_names(function, arguments):
             yield ("rewards", name), f"needs the argument {argument!r}"

@@ -209,6 +209,11 @@ class Recipe:
         return self.rewards.get("correct_answer", {}).get("strict", False)
 
     @property
+    def tolerance(self) -> float:
+        """By what share of a gold number a number may differ from it."""
+        return self.rewards.get("correct_answer", {}).get("tolerance", 0.0)
+
+    @property
     def weights(self) -> dict[str, float]:
         """The factor of each reward in a completion's total. By default it is 1."""
         return {name: float(options.get("weight", 1.0)) for name, options in self.rewards.items()}

@@ -22,6 +22,7 @@ from evaluation.audit import (
     with_wrong_answers,
     without_reward_model,
 )
+from schema.advice import tolerance_of
 from schema.names import missing_columns
 from schema.recipe import Recipe
 from stages.cli import run
@@ -42,11 +43,13 @@ def main(recipe: Recipe, rows: int = 100):
         f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and a wrong"
         " answer is not"
     )
+    if recipe.tolerance:
+        say(f"  {tolerance_of(recipe)}")
     for row, why in ungraded:
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
-    problems = with_wrong_answers(gradable)
+    problems = with_wrong_answers(gradable, recipe.tolerance)
     table = score_responses(problems, gradable, recipe)
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]

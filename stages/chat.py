@@ -72,7 +72,8 @@ def verdict(recipe: Recipe, question: str, response: str, gold: str) -> str:
         return "ask a question first, then give its right answer: /gold 42"
     if not gold:
         return "give its right answer: /gold 42"
-    [judgement] = judged([{"problem": question, "solution": gold}], [response], recipe.strict)
+    row = {"problem": question, "solution": gold}
+    [judgement] = judged([row], [response], recipe.strict, recipe.tolerance)
     word = {True: "right", False: "wrong", None: "not judged"}[judgement["right"]]
     read = f" (read: {judgement['answer']})" if judgement["answer"] else ""
     return clean(f"{word}: {judgement['reason']}{read}")

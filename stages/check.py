@@ -16,7 +16,7 @@ from console.terminal import clean, make_command, say
 from machine import hardware
 from machine.hardware import Card
 from machine.launch import counted, incomplete, launched_here, not_installed, to_machine
-from schema.advice import LEVELS, fault_at, faults_of_error, warnings_of
+from schema.advice import LEVELS, fault_at, faults_of_error, tolerance_of, warnings_of
 from schema.configs import SECTIONS, hours_of_run, samples_from_server, size_of_run
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
@@ -58,6 +58,8 @@ def main(
     library_faults = _library_faults(recipe, rows, launched, card)
     with counted(launched):
         _say_size(recipe)
+    if recipe.tolerance:
+        say(tolerance_of(recipe))
     if tokens_per_second:
         hours = hours_of_run(recipe, tokens_per_second)
         if hours:

@@ -23,6 +23,15 @@ def answers(folder, label, right, samples=1, lenient=None, tokens=10, **terms):
     write_lines(folder / f"{label}.jsonl", lines)
 
 
+def test_the_table_says_by_which_tolerance_numbers_are_right(tmp_path):
+    answers(tmp_path, "base", [True] * 10, tolerance=0.01)
+    answers(tmp_path, "grpo", [True] * 10, tolerance=0.01)
+    assert "(n = 10, tolerance `0.01`) |" in write(tmp_path, ["base", "grpo"])
+    answers(tmp_path, "grpo", [True] * 10)
+    with pytest.raises(ValueError, match="tolerance"):
+        write(tmp_path, ["base", "grpo"])
+
+
 def test_the_report_says_when_nothing_is_significant(tmp_path):
     answers(tmp_path, "base", [True, False] * 50)
     answers(tmp_path, "sft", [True, False] * 49 + [True, True])

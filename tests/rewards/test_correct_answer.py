@@ -51,6 +51,18 @@ def test_everything_that_trl_passes():
     assert logged == {"verifier/timeouts": 0.0}
 
 
+def test_training_and_evaluation_have_one_tolerance():
+    from evaluation.answers import judged
+
+    golds = ["313.9 m", "60 J", "7"]
+    completions = [r"\boxed{314 \text{ m}}", r"\boxed{0.0601\ \text{kJ}}", r"\boxed{7.2}"]
+    rows = [{"problem": "How much?", "solution": gold} for gold in golds]
+    for tolerance, paid in ((0.0, [0.0, 0.0, 0.0]), (0.01, [1.0, 1.0, 0.0]), (0.1, [1.0] * 3)):
+        lines = judged(rows, completions, strict=False, tolerance=tolerance)
+        assert [float(line["right"]) for line in lines] == paid
+        assert correct_answer(completions, golds, tolerance=tolerance) == paid
+
+
 def test_trl_still_passes_what_the_reward_takes():
     from trl import GRPOTrainer as trainer
 

@@ -273,6 +273,13 @@ def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, check_rec
     assert "form is paid 0.25 and a right answer 0" in check_recipe(recipe)
 
 
+def test_a_tolerance_is_said(check_recipe, monkeypatch):
+    monkeypatch.setenv("AUDIT", "off")
+    tolerance = ["rewards.correct_answer.tolerance=0.05"]
+    out = check_recipe("recipes/tiny-arithmetic.yaml", tolerance)
+    assert "a number is right within 0.05 times its gold" in out
+
+
 def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, check_recipe, monkeypatch):
     model = [f"model={{name_or_path: {tiny_qwen2}}}"]
     monkeypatch.setenv("AUDIT", "off")
