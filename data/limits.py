@@ -1,5 +1,5 @@
-"""The limits around what reads a stranger's bytes: a process of its own for data and models, which
-a run reads too; one for the whole command where it only reads what runs wrote."""
+"""The limits around what reads a stranger's bytes: a process of its own for data, which a run reads
+too; one for the whole command where it only reads what runs wrote."""
 
 import contextlib
 import faulthandler
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 GIB = 2**30
-MEMORY = 4  # GiB
+MEMORY = 4  # GiB that reading a data set may fill
+SECONDS = 60  # of processor time that it may take
 # A whole command may fill half of the machine's memory, or this; its time is of the processor.
 COMMAND_MEMORY = 32 * GIB
 COMMAND_SECONDS = 3600
@@ -54,32 +55,29 @@ def limit_command():
     signal.setitimer(signal.ITIMER_VIRTUAL, COMMAND_SECONDS + 60)
 
 
-def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = MEMORY) -> Any:
+def limited(work: Callable, *arguments: Any) -> Any:
     """What `work(*arguments)` returns or raises, computed in a fork, which has everything imported
     already. The fork is ended from outside, so nothing that runs in it can catch that and go on.
 
-    Args:
-        seconds: of processor time, however busy the machine is.
-        memory: GiB beyond what this process has already.
-
     Raises:
-        Exceeded: it takes more, or ends its process.
+        Exceeded: it takes more than SECONDS, however busy the machine is, or than MEMORY beyond
+            what this process has already, or ends its process.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(sender, seconds, work, arguments), daemon=True)
-    max_memory = _memory_of(os.getpid()) + memory * GIB
+    process = context.Process(target=_work, args=(sender, work, arguments), daemon=True)
+    max_memory = _memory_of(os.getpid()) + MEMORY * GIB
     with warnings.catch_warnings():
         # of threads, none of which the child needs
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()
-    out_of_time = Exceeded(f"takes more than {seconds} s")
-    waits = 10 * seconds / 0.01  # a pause of this process, however long, is one of them
+    out_of_time = Exceeded(f"takes more than {SECONDS} s")
+    waits = 10 * SECONDS / 0.01  # a pause of this process, however long, is one of them
     try:
         while not receiver.poll(0.01):
             if _memory_of(process.pid) > max_memory:
-                raise Exceeded(f"takes more than {memory} GiB")
+                raise Exceeded(f"takes more than {MEMORY} GiB")
             waits -= 1
             if waits < 0:
                 raise out_of_time
@@ -88,7 +86,7 @@ def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = 
         process.join()
         if process.exitcode == -signal.SIGXCPU:
             raise out_of_time from None
-        message = f"takes more than {memory} GiB, or ends the process that reads it"
+        message = f"takes more than {MEMORY} GiB, or ends the process that reads it"
         raise Exceeded(message) from None
     finally:
         process.kill()
@@ -108,7 +106,7 @@ def _memory_of(process: int) -> int:
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
-def _work(sender, seconds: int, work: Callable, arguments: tuple):
+def _work(sender, work: Callable, arguments: tuple):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's handlers save runs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     faulthandler.disable()  # an abort is one way to end here
@@ -118,6 +116,7 @@ def _work(sender, seconds: int, work: Callable, arguments: tuple):
     with contextlib.suppress(OSError):  # some containers hold it fixed
         Path("/proc/self/oom_score_adj").write_text("1000")
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]  # of the user's shell or batch system
+    seconds = SECONDS
     if hard != resource.RLIM_INFINITY:
         seconds = min(seconds, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))

@@ -21,7 +21,7 @@ from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from training.checkpoints import is_adapter
-from training.model import adapter_of, base_model, checked, load_for_answers
+from training.model import adapter_settings, base_model, checked, load_for_answers
 from training.tools import sample_in_turns
 
 
@@ -157,12 +157,12 @@ def vllm_engine(
 
     adapters = {}
     for folder in filter(is_adapter, trained):
-        adapters[str(folder)] = adapter_of(recipe, Path(folder))
+        adapters[str(folder)] = adapter_settings(recipe, Path(folder))
     if adapters and dtype(recipe) == "float32" and torch.cuda.is_available():
         message = "vllm's kernels for adapters have no float32 on a GPU: use transformers"
         raise RecipeError([f"evaluate.engine: {message}"])
     served = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
-    max_rank = max((config.r for _, config in adapters.values()), default=None)
+    max_rank = max((config.r for config in adapters.values()), default=None)
     try:
         model = _load_vllm(recipe, served, max_rank, longest_prompt + max_new_tokens(recipe))
     # A RuntimeError is a failure in the process of vLLM's engine.
@@ -170,8 +170,8 @@ def vllm_engine(
         message = f"evaluate.engine: vllm cannot serve {served}: {error}"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
     requests = {}
-    for number, (folder, (checked_folder, _)) in enumerate(adapters.items(), 1):
-        requests[folder] = LoRARequest(folder, number, str(checked_folder))
+    for number, folder in enumerate(adapters, 1):
+        requests[folder] = LoRARequest(folder, number, folder)
     yield [_by_vllm(model, requests.get(str(folder)), recipe, tokenizer) for folder in trained]
     # Its process lives on, and keeps its memory, for as long as anything refers to it.
     model.llm_engine.engine_core.shutdown()

@@ -87,7 +87,7 @@ def _config_and_tokenizer(recipe: Recipe) -> tuple:
         config = memory.model_config(recipe)
         tokenizer = load_tokenizer(recipe)
         if recipe.model.name_or_path and Path(recipe.model.name_or_path).is_dir():
-            checked(recipe.model.name_or_path, None)  # the headers of its weights too
+            checked(recipe.model.name_or_path, None)  # with its weights
     except RecipeError as error:
         subject = "the model, and so prompt, lengths and memory"
         faults += faults_of_error(recipe, error, ("model",), subject)

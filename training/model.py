@@ -11,6 +11,8 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 from peft import LoraConfig, PeftModel
 from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
     PreTrainedModel,
@@ -37,10 +39,9 @@ from schema import configs
 from schema.advice import fault_at
 from schema.recipe import Recipe
 from schema.values import as_list
-from training import model_files
+from training import chat_templates, model_files
 from training.checkpoints import BASE, hash_of_model, is_adapter, model_when_trained
 from training.cpu import answer_cheaply, speed_up, speed_up_adapter
-from training.opening import AUTO, CAUSAL_LM, Chat, arguments_set, template_of
 from training.sampling import without_adapter
 from training.tiny_models import built_model
 
@@ -89,15 +90,9 @@ def refused(place: Place | str, subject: str, name: str, error: Exception) -> Re
     return RecipeError([fault])
 
 
-def checked(
-    name: str,
-    revision: str | None,
-    task: str = CAUSAL_LM,
-    weights: bool = True,
-    chat: Chat | None = None,
-) -> Path:
-    """The folder to load a model from, once its files are checked: see `model_files.model`. It
-    stays for as long as this process lives.
+def checked(name: str, revision: str | None, weights: bool = True) -> Path:
+    """The folder to load a model from, once its files are checked: see
+    `model_files.require_model`.
 
     Args:
         name: a folder or a Hub id. `weights`: False where config and tokenizer are enough, so that
@@ -124,19 +119,14 @@ def checked(
             raise RecipeError([message]) from None
         if hub.is_offline() and not any((folder / file).exists() for file in needed):
             raise FileNotFoundError(f"its {needed[0]} was not downloaded before")
-    return model_files.model(folder, task, weights, chat)
+    model_files.require_model(folder, weights)
+    return folder
 
 
 @contextlib.contextmanager
-def looked_at(
-    name: str,
-    revision: str | None,
-    task: str = CAUSAL_LM,
-    weights: bool = True,
-    chat: Chat | None = None,
-) -> Iterator[Path]:
+def looked_at(name: str, revision: str | None, weights: bool = True) -> Iterator[Path]:
     """The folder that `checked` returns; in the block no library asks the Hub for more."""
-    folder = checked(name, revision, task, weights, chat)
+    folder = checked(name, revision, weights)
     with hub.unasked():
         yield folder
 
@@ -156,15 +146,23 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
         place = recipe.place("model", "chat_template")
     if arguments:
         place = recipe.place("model", "chat_template_kwargs")
-    chat = Chat(place, recipe.prompt.system, template, arguments)
     try:
-        with looked_at(name, recipe.model.revision, weights=False, chat=chat) as folder:
+        with looked_at(name, recipe.model.revision, weights=False) as folder:
+            model_files.require_tokenizer(folder)
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, padding_side="left", trust_remote_code=False
             )
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
-    tokenizer.chat_template = template_of(tokenizer, template, arguments)
+    try:
+        tokenizer.chat_template = chat_templates.template_of(tokenizer, template, arguments)
+        vocabulary = config.get_text_config().vocab_size
+        complaint = chat_templates.complaint(tokenizer, recipe.prompt.system, vocabulary)
+    except ValueError as error:  # the template reads no such argument
+        complaint = str(error)
+    if complaint:
+        raise RecipeError([Fault(place, f"the chat template or the tokenizer {complaint}")])
     end_token = prompt.end_of_turn(tokenizer)
     if end_token:
         tokenizer.eos_token = end_token
@@ -173,12 +171,12 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     if recipe.tools:
         from training.tools import use_tools  # imports trl, for which no other recipe waits
 
-        use_tools(tokenizer, recipe, arguments_set(arguments))
+        use_tools(tokenizer, recipe, chat_templates.arguments_set(arguments))
     return tokenizer
 
 
-def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
-    """The folder to load a trained adapter from, and its LoRA settings: see `model_files.adapter`.
+def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
+    """The LoRA settings of a trained adapter: see `model_files.adapter`.
 
     Raises:
         RecipeError: it is not a plain LoRA adapter, or it belongs to another base model, whose
@@ -200,14 +198,14 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
         raise RecipeError([f"{message} {base}"])
     try:
         with looked_at(base, recipe.model.revision, weights=False) as model:
-            folder, settings = model_files.adapter(adapter, model)
+            settings = model_files.adapter(adapter, model)
     except Exception as error:
         raise not_loaded(recipe, base, error) from error
-    return folder, LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
+    return LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
 
 
 def name_base(model: PreTrainedModel | PeftModel, base: str):
-    """Name the base model in what will be saved, in place of the private folder that it came from.
+    """Name the base model in what will be saved, in place of the folder that it was fetched into.
     The libraries load by that name, so this comes after the trainer has its reference, and vLLM its
     model."""
     inner = without_adapter(model)
@@ -252,20 +250,21 @@ def _stopping(
 
 
 def load_weights(
-    folder: Path, recipe: Recipe, task: str = CAUSAL_LM, **options: Any
+    folder: Path, recipe: Recipe, kind: Any = AutoModelForCausalLM, **options: Any
 ) -> PreTrainedModel:
     """The model in a folder whose files are checked, in the dtype of the recipe's model.
 
     Raises:
         ValueError: its weights are not the ones that its config asks for.
     """
-    model, report = AUTO[task].from_pretrained(
+    model, report = kind.from_pretrained(
         folder,
         dtype=getattr(torch, recipe.model.dtype),
         use_safetensors=True,
         trust_remote_code=False,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # they are refused below, in fewer words
+        **model_files.without_dropout(folder),
         **options,
     )
     unmatched = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
@@ -291,7 +290,7 @@ def load_model(
     """
     has_adapter = is_adapter(trained)
     if has_adapter:
-        adapter, settings = adapter_of(recipe, Path(trained))
+        settings = adapter_settings(recipe, Path(trained))
     name = str(trained)
     revision = None
     if trained is None or has_adapter:
@@ -321,7 +320,7 @@ def load_model(
         try:
             with hub.unasked():
                 model = PeftModel.from_pretrained(
-                    model, adapter, is_trainable=True, autocast_adapter_dtype=cast, config=settings
+                    model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
                 )
         except Exception as error:  # its weights do not match its settings, or this base
             raise not_loaded(recipe, str(trained), error) from error

@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerBase,
+)
 
 from console.faults import is_out_of_memory
 from data import hub
 from schema.names import LEARNED
 from schema.recipe import Recipe
+from training import model_files
+from training.chat_templates import complaint
 from training.model import load_weights, looked_at, refused
-from training.opening import OF_SEQUENCES, Chat
 
 KIND = "ForSequenceClassification"  # what trl's RewardTrainer makes
 
@@ -29,7 +35,7 @@ def reward_arguments(recipe: Recipe, functions: list[Callable]) -> dict[str, lis
     tokenizers: list[Any] = [None] * len(functions)
     if LEARNED in recipe.rewards:
         with reward_model_files(recipe, weights=True) as (folder, tokenizer):
-            model = load_weights(folder, recipe, OF_SEQUENCES)
+            model = load_weights(folder, recipe, AutoModelForSequenceClassification)
         model.config._name_or_path = LEARNED  # trl's name for its metrics and its column
         place = list(recipe.rewards).index(LEARNED)
         rewards.insert(place, model)
@@ -53,11 +59,11 @@ def reward_model_files(
     options = recipe.rewards[LEARNED]
     name = options["model"]
     place = recipe.place("rewards", LEARNED, "model")
-    chat = Chat(place, recipe.prompt.system)
     try:
         if not Path(name).is_dir():
             hub.reach()
-        with looked_at(name, options.get("revision"), OF_SEQUENCES, weights, chat) as folder:
+        with looked_at(name, options.get("revision"), weights) as folder:
+            model_files.require_tokenizer(folder)
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             kind = (config.architectures or ["a model of no kind"])[0]
             if not kind.endswith(KIND) or config.num_labels != 1:
@@ -68,6 +74,9 @@ def reward_model_files(
                 raise ValueError("its tokenizer has no chat template: add chat_template.jinja")
             if not tokenizer.pad_token and not tokenizer.eos_token:
                 raise ValueError("its tokenizer has neither a pad token nor an eos token")
+            fault = complaint(tokenizer, recipe.prompt.system, config.get_text_config().vocab_size)
+            if fault:
+                raise ValueError(f"its chat template {fault}")
             yield folder, tokenizer
     except Exception as error:
         if is_out_of_memory(error):

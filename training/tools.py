@@ -15,11 +15,9 @@ from trl import chat_template_utils as templates
 
 from console.faults import Fault, RecipeError
 from data import prompt
-from data.limits import Exceeded, limited
 from schema.configs import setting
 from schema.names import tools_of
 from schema.recipe import Recipe
-from training import opening
 
 # The one argument of our tools, a text without lone surrogates, so that the files of completions
 # have columns of one type.
@@ -43,7 +41,7 @@ Sample = Callable[[list[list[int]]], list[list[int]]]
 
 def use_tools(tokenizer, recipe: Recipe, prefix: str):
     """Make the tokenizer announce the recipe's tools in every prompt, and parse their calls.
-    `prefix`: the start of its template that sets arguments (`opening.arguments_set`).
+    `prefix`: the start of its template that sets arguments (`chat_templates.arguments_set`).
 
     Raises:
         RecipeError: the template cannot express tools, or a completion has no room for a call.
@@ -58,18 +56,11 @@ def use_tools(tokenizer, recipe: Recipe, prefix: str):
             "content": _TEXT | {"close_pattern": "|".join(map(re.escape, ends))},
         },
     }
-    problem = None
-    try:
-        schemas = json.dumps([get_json_schema(tool) for tool in tools.values()])
-        limits = {"seconds": opening.SECONDS, "memory": opening.MEMORY}
-        template, call_tokens = limited(_with_tools, tokenizer, schemas, prefix, **limits)
-        if template is None:
-            problem = "the model's chat template does not know tools as Qwen2.5's does"
-    except Exceeded as error:
-        problem = f"the model's chat template {error} for a call"
-    if problem:
-        message = f"tools: {problem}: leave them out, or take another"
-        raise RecipeError([Fault(recipe.place("tools"), message)])
+    schemas = json.dumps([get_json_schema(tool) for tool in tools.values()])
+    template, call_tokens = _with_tools(tokenizer, schemas, prefix)
+    if template is None:
+        message = "tools: the model's chat template does not know tools as Qwen2.5's does: leave"
+        raise RecipeError([Fault(recipe.place("tools"), f"{message} them out, or take another")])
     tokenizer.chat_template = template
     max_tokens = setting(recipe, "grpo", "max_completion_length")
     if call_tokens >= max_tokens:
@@ -83,7 +74,7 @@ def use_tools(tokenizer, recipe: Recipe, prefix: str):
 def _with_tools(tokenizer, schemas: str, prefix: str) -> tuple[str | None, int]:
     """The template with its tools, and about how many tokens a call takes together with its result.
     None where the template, even after trl's repair for training, writes calls in another form than
-    we parse, changes earlier turns, or opens thoughts. A stranger's template may do anything."""
+    we parse, changes earlier turns, or opens thoughts."""
     call = {
         "type": "function",
         "function": {"name": "calculator", "arguments": {"expression": '"1"'}},
@@ -108,7 +99,7 @@ def _with_tools(tokenizer, schemas: str, prefix: str) -> tuple[str | None, int]:
             return None, 0
         result = [{"role": "tool", "name": "calculator", "content": "1"}]
         return tokenizer.chat_template, len(call_ids + result_ids(tokenizer, result))
-    except BaseException:  # a template may raise anything
+    except Exception:  # a template may raise anything
         return None, 0
 
 

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from runs.folder import sha256
+from runs.folder import file_hash
 from tests.support import ROOT
 
 # Stage → phase → the function in which it is stopped, at which of its calls, and after how many
@@ -25,7 +25,7 @@ from tests.support import ROOT
 SHARED = {
     "preflight": ("stages.frame.require", 1, 0),
     "setup": ("stages.frame.load_data", 1, 0),
-    "opening the model": ("training.opening.limited", 1, 0.2),
+    "loading the model": ("training.model.load_weights", 1, 0.05),
     "a step": ("transformers.Trainer.training_step", 40, 0.01),
     "saving": ("training.saving.write_manifest", 1, 0.005),
     "the end": ("training.run_folder.RunFolder.finish", 1, 0.005),
@@ -91,7 +91,7 @@ def run_stage(stage: str, folder: Path, seconds: float | None) -> None:
 
 def results(folder: Path) -> dict[str, str]:
     """What must be the same: the weights' hashes, and the answers' verdicts."""
-    found = {stage: sha256(folder / stage / "model.safetensors") for stage in ("sft", "grpo")}
+    found = {stage: file_hash(folder / stage / "model.safetensors") for stage in ("sft", "grpo")}
     for label in ("base", "sft", "grpo"):
         lines = (folder / f"eval/held-out/{label}.jsonl").read_text().splitlines()[1:]
         found[f"answers of {label}"] = sum(json.loads(line)["right"] for line in lines)

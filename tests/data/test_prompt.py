@@ -14,8 +14,8 @@ from stages.sft import tokenised
 from tests.support import ROOT, TEMPLATES
 from tests.tables import cases
 from training import tiny_models
+from training.chat_templates import template_of, with_arguments
 from training.model import load_tokenizer
-from training.opening import template_of, with_arguments
 from training.tiny_models import built_model
 
 SYSTEM = "Think."

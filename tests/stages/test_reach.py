@@ -257,13 +257,9 @@ def safetensors(room: Path, name: str, weight: str, shape: list[int]):
 
 def sign(room: Path):
     """Write a manifest that says of a changed checkpoint what it holds."""
-    from runs.folder import sha256
-    from training.checkpoints import files_of
+    from training.checkpoints import write_manifest
 
-    folder, files = room / CHECKPOINT, {}
-    for file in files_of(folder):
-        files[str(file.relative_to(folder))] = [file.stat().st_size, sha256(file)]
-    put(room, f"{CHECKPOINT}/manifest.json", {"step": 1, "files": files})
+    write_manifest(room / CHECKPOINT)
 
 
 CHANGES = [put, alter, gone, link, pipe, zeros, copy, problems, pickled_parquet, large_parquet]

@@ -1,5 +1,4 @@
-"""A model as every stage loads it; and a chat template and a tokenizer, which are tried where they
-can do no harm: bounded in time, memory and output."""
+"""A model as every stage loads it; and a chat template and a tokenizer, which are tried first."""
 
 import json
 import shutil
@@ -11,7 +10,7 @@ import torch
 from huggingface_hub import constants
 from peft import LoraConfig, get_peft_model
 from torch.profiler import ProfilerActivity, profile
-from transformers import BertConfig, BertLMHeadModel
+from transformers import AutoTokenizer, BertConfig, BertLMHeadModel
 
 from console.faults import RecipeError
 from data import hub
@@ -19,8 +18,6 @@ from schema.recipe import load_recipe
 from stages.cli import quiet_libraries
 from tests.support import refused
 from tests.tables import cases
-from tests.waits import in_time
-from training import model_files, opening
 from training.model import load_model, load_tokenizer, name_base
 from training.tiny_models import built_model
 
@@ -66,59 +63,27 @@ def test_a_model_that_trl_would_train_on_other_probabilities_than_it_samples_wit
     assert not (tmp_path / "out").exists()
 
 
-@pytest.fixture(scope="module")
-def folder():
-    return built_model("tiny-qwen3", 42)
-
-
-def open_with(folder, template=None, place="mine.yaml:3"):
-    chat = opening.Chat(place, "Think.", template)
-    return model_files.model(folder, weights=False, chat=chat)
-
-
-def test_an_honest_template_is_usable(folder):
-    open_with(folder)
-
-
-@pytest.fixture
-def little_memory(monkeypatch):
-    """How long two GiB take to fill differs between machines."""
-    monkeypatch.setattr(opening, "MEMORY", 0.25)
-
-
 @cases(__file__, "templates")
-def test_a_hostile_one_is_one_line(template, message, folder, little_memory, monkeypatch):
-    if "GiB" not in message:
-        monkeypatch.setattr(opening, "SECONDS", 2)
-    with in_time(), pytest.raises(RecipeError) as error:
-        open_with(folder, template)
-    if not message.startswith("opening"):
-        message = f"the chat template or the tokenizer {message}"
-    assert str(error.value).startswith(f"mine.yaml:3: {message}")
+def test_a_template_that_cannot_be_used_is_one_line(template, message):
+    words = [f"model.chat_template={json.dumps(template)}", "prompt.system=Think."]
+    with pytest.raises(RecipeError) as error:
+        load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", words, check=()))
+    message = f"the chat template or the tokenizer {message}"
+    assert str(error.value).startswith(f"override {words[0]}: {message}")
     assert len(str(error.value).splitlines()) == 1
 
 
-SWELLS = {"type": "Replace", "pattern": {"String": "a"}}
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**5}}, "makes 20"),
-        ({"decoder": SWELLS | {"content": "a" * 10**5}}, "makes "),
-        # a few kilobytes that make 10^12 characters of one
-        (
-            {"decoder": {"type": "Sequence", "decoders": [SWELLS | {"content": "a" * 1000}] * 4}},
-            "opening it takes more than 0.25 GiB",
-        ),
-    ],
-)
-def test_a_tokenizer_that_swells_is_refused(part, message, folder, tmp_path, little_memory):
-    theirs = shutil.copytree(folder, tmp_path / "theirs")
-    written = json.loads((theirs / "tokenizer.json").read_text())
-    (theirs / "tokenizer.json").write_text(json.dumps(written | part))
-    with pytest.raises(RecipeError, match=message):
-        open_with(theirs)
+def test_a_token_that_the_model_does_not_know_is_refused(tmp_path):
+    """A tokenizer that was given more tokens than its model has."""
+    folder = shutil.copytree(built_model("tiny-qwen3", 42), tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|user|>"]})
+    tokenizer.chat_template = tokenizer.chat_template.replace("{%", "<|user|>{%", 1)
+    tokenizer.save_pretrained(folder)
+    words = [f"model={{name_or_path: {folder}}}", "evaluate.benchmarks=[]"]
+    number = len(tokenizer) - 1
+    message = f"writes the token '<|user|>', number {number}, and the model knows {number}"
+    assert message in refused("check", "recipes/tiny-arithmetic.yaml", *words)
 
 
 def test_the_hub_is_not_asked_when_an_adapter_is_saved(tmp_path, monkeypatch):

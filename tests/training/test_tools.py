@@ -24,7 +24,7 @@ from stages import chat
 from stages.sft import tokenised
 from tests.support import TEMPLATES
 from tests.tables import cases
-from training import memory, opening
+from training import chat_templates, memory
 from training.model import load_tokenizer
 from training.tiny_models import _TINY_CHAT_TEMPLATE
 from training.tools import (
@@ -37,6 +37,7 @@ from training.tools import (
 )
 from training.trainer import grpo_trainer
 from viewer import groups
+from viewer.runs import describe
 
 TINY = "recipes/tiny-tools.yaml"
 FEW = ["data.train=[products: {digits: 2, rows: 60, calls: 1.0}]", "sft=null"]
@@ -230,9 +231,9 @@ def test_a_run_writes_the_turns_and_the_page_shows_them(calling):
     assert log and log[0]["tools/call_frequency"] > 0.5 and log[0]["completions/mean_length"] > 9
     path = recipe.stage_dir("grpo")
     (path / "recipe.yaml").write_text(json.dumps(recipe.resolved()))
-    assert completion_files(path)
-    [first, *_] = groups.index(path)["groups"]
-    texts = [row["text"] for row in groups.group(path, first["step"], 0)["rows"]]
+    file, *_ = completion_files(path)
+    (_, group), *_ = groups.of_step(file, describe(path, recipe.resolved()))
+    texts = [row["text"] for row in group["rows"]]
     assert any("→ calculator: " in text and "\n← calculator: " in text for text in texts)
 
 
@@ -249,11 +250,7 @@ def test_an_evaluation_judges_the_last_turn(calling):
 
 
 @cases(__file__, "templates")
-def test_a_template_that_does_not_know_tools_is_refused_in_one_line(
-    template, fault, seconds, monkeypatch
-):
-    monkeypatch.setattr(opening, "SECONDS", seconds or opening.SECONDS)
-    monkeypatch.setattr(opening, "MEMORY", 0.25)
+def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template, fault):
     template = template.replace("TINY", _TINY_CHAT_TEMPLATE)
     with pytest.raises(RecipeError) as refused:
         load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
@@ -285,8 +282,8 @@ def test_a_template_of_qwens_is_known(name):
     given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
     recipe, template = load_recipe(TINY, given, check=()), (TEMPLATES / f"{name}.jinja").read_text()
     arguments = recipe.model.chat_template_kwargs or {}
-    tokenizer.chat_template = opening.with_arguments(template, arguments)
-    use_tools(tokenizer, recipe, opening.arguments_set(arguments))
+    tokenizer.chat_template = chat_templates.with_arguments(template, arguments)
+    use_tools(tokenizer, recipe, chat_templates.arguments_set(arguments))
     asked = tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None)))
     begun = "<|im_start|>assistant\n" + ("<think>\n\n</think>\n\n" if without else "")
     assert '"name": "calculator"' in asked and asked.endswith(begun)
