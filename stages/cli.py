@@ -32,7 +32,7 @@ from data import limits
 from data.sources import DataError
 from machine.launch import device_line, launched_here, read_for, require, to_machine
 from schema.recipe import Recipe
-from training.machines import FAILED, LINGER, is_lost, leave, leave_group
+from training.process_group import FAILED, LINGER, is_lost, leave, leave_group
 from training.writing import unwritten
 
 

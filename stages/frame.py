@@ -21,9 +21,8 @@ from schema.recipe import Recipe, require_values
 from schema.stages import STAGES, Stage, chain
 from schema.values import remote_trackers
 from stages.cli import quiet_libraries
-from training.machines import require_same, run_facts
 from training.problem_sets import load_data
-from training.run_folder import RunFolder, find_run, not_probed, problems_digest, warm_start_of
+from training.run_folder import RunFolder, find_run, not_probed, warm_start_of
 
 if TYPE_CHECKING:
     from training.train import Interrupts
@@ -108,12 +107,10 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
 
     require_values(recipe, name)
     args = configs.training_config(recipe, name)  # which starts the process group
-    require_same(lambda: run_facts(folder))
     interrupts = Interrupts(configs.cycle_of(recipe, name))
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out, data = load_data(recipe)
-    require_same(lambda: problems_digest(rows))
     _warn_of_golds(rows, recipe)
     start = Start(recipe, folder, args, tokenizer, rows, held_out, data, warm_start)
     stage_steps = steps(start)

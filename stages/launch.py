@@ -21,7 +21,7 @@ from console.faults import EXIT_CODES, on_signals
 from console.terminal import clean
 from machine.hardware import wrong_count
 from stages.cli import write_lines
-from training.machines import FAILED
+from training.process_group import FAILED
 
 
 def main():

@@ -42,8 +42,8 @@ from schema.configs import processes, setting, settings
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
 from training.checkpoints import checkpoints_of, has_training, resume_advice
-from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
+from training.process_group import in_group, is_lost, leave, leave_group
 from training.progress import Metrics, Progress, Stopwatch
 from training.run_folder import RunFolder
 from training.sampling import without_adapter
