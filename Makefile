@@ -164,7 +164,7 @@ recipes: setup  ## list the recipes: what each is, what it needs, what it reache
 check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW=1 prints the whole recipe, base and all
 	@$(PY) stages.check $(ASKED) $(if $(CARD),--card="$$CARD") $(if $(SHOW),--show)
 
-memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
+memory: setup  ## estimate the memory of each GPU, beside full, LoRA and QLoRA training of the same model
 	@$(PREFLIGHT)
 	@$(PY) stages.memory $(ASKED) $(if $(CARD),--card="$$CARD")
 

@@ -272,8 +272,12 @@ def _memory_findings(
     longest, usual = prompts
     card = named.gib if named else memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB
-    with counted(launched):
-        parts = memory.estimate(recipe, longest, memory.shards(launched), card)
+    try:
+        with counted(launched):
+            parts = memory.estimate(recipe, longest, memory.shards(launched), card)
+    except memory.NotEstimated as error:
+        yield from error.faults
+        return
     total = parts.total / memory.GIB
     room = f" of this machine's {ram:.0f}"
     if card:

@@ -1,5 +1,5 @@
-"""Prints the memory that a recipe needs on each GPU, beside full, LoRA, QLoRA and PPO training of
-the same model."""
+"""Prints the memory that a recipe needs on each GPU, beside full, LoRA and QLoRA training of one
+model."""
 
 import dataclasses
 import os
@@ -43,21 +43,6 @@ def variants(recipe: Recipe) -> dict[str, Recipe]:
     }
 
 
-def with_critic(parts: Parts) -> Parts:
-    """The parts for PPO: it also trains a critic of the policy's size, and keeps a reference
-    policy."""
-    return dataclasses.replace(
-        parts,
-        weights=2 * parts.weights,
-        trained_weights=2 * parts.trained_weights,
-        gradients=2 * parts.gradients,
-        optimizer=2 * parts.optimizer,
-        activations=2 * parts.activations,
-        # With an adapter, the base without it is the reference.
-        reference=0 if parts.weights else parts.trained_weights,
-    )
-
-
 def table(
     recipe: Recipe,
     prompt_tokens: int = PROMPT_TOKENS,
@@ -72,8 +57,6 @@ def table(
     columns = {"this recipe": estimate(recipe, prompt_tokens, setting, card)}
     for name, variant in variants(recipe).items():
         columns[name] = estimate(variant, prompt_tokens, setting, card)
-    columns["PPO, full"] = with_critic(columns["full"])
-    columns["PPO, LoRA"] = with_critic(columns["LoRA"])
     unit = "GiB on each GPU" if card else "GiB"
     lines = [f"| {unit} | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
     names = [field.name for field in dataclasses.fields(Parts) if field.type is int]

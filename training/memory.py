@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import torch
 from peft import get_peft_model
-from peft.tuners.lora import ParamWrapper
 from transformers import (
     AttentionInterface,
     AutoConfig,
@@ -22,7 +21,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from console.faults import said_by_library
+from console.faults import Fault, RecipeError, said_by_library
+from console.terminal import make_command
 from machine.launch import shares_weights
 from schema import configs
 from schema.recipe import Recipe
@@ -64,6 +64,10 @@ def this_card() -> float | None:
     if not torch.cuda.is_available():
         return None
     return torch.cuda.get_device_properties().total_memory / GIB
+
+
+class NotEstimated(RecipeError):
+    """The estimate does not count what this model has."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +121,15 @@ def estimate(
             share of it. Without it, vLLM's cache is what one generation batch fills.
 
     Raises:
-        RecipeError: the model's config cannot be read.
+        RecipeError: the model's config cannot be read. NotEstimated: it is a mixture of experts.
     """
     gpu = card is not None or torch.cuda.is_available()
     config = model_config(recipe)
     model = on_meta(recipe, config)
+    if any(".experts." in name for name, _ in model.named_parameters()):
+        message = "the memory of a mixture of experts is not estimated; it is tried by "
+        message += make_command("probe-memory", recipe)
+        raise NotEstimated([Fault(recipe.place("model"), message, "note")])
     frozen, trained = parameter_bytes(model, recipe)
     # Not trl's config, which one process may refuse and the launcher's processes may accept.
     args = SimpleNamespace(**configs.settings(recipe, "grpo"))
@@ -302,19 +310,6 @@ def _saved_bytes(
         return tensor
 
     model.train()
-    # Beside its experts a layer saves a copy of them with the adapter added. peft adds it under an
-    # autocast that the meta device lacks: marked as merged, it is not added in this pass. And that
-    # device computes the experts' product in bfloat16 alone.
-    added = 0
-    for module in model.modules():
-        if isinstance(module, ParamWrapper):
-            module.merged_adapters = module.active_adapters
-            added += module.get_param().nbytes
-    factor = 1
-    if any(".experts." in name for name, _ in model.named_parameters()):
-        factor = next(model.parameters()).itemsize // 2
-        model = model.to(torch.bfloat16)
-        parameters |= {weight.untyped_storage()._cdata for weight in model.parameters()}
     with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
         backbone = model.base_model
         if recipe.adapter is not None:
@@ -322,7 +317,7 @@ def _saved_bytes(
         ids = torch.zeros(batch, tokens, dtype=torch.long, device="meta")
         last = backbone(input_ids=ids, use_cache=False).last_hidden_state
     del last
-    return factor * sum(storage.nbytes() for storage in storages.values()) + added
+    return sum(storage.nbytes() for storage in storages.values())
 
 
 def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:

@@ -77,10 +77,15 @@ def test_checkpointing_keeps_less_and_longer_answers_more():
     assert kept_bytes(8, 200, checkpointing=False) > 1.9 * kept
 
 
-def test_ppo_needs_more_than_grpo_of_the_same_model():
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
-    grpo = memory.estimate(recipe)
-    assert memory_table.with_critic(grpo).total > 1.5 * grpo.total
+def test_a_mixture_of_experts_is_tried_and_not_estimated(tiny_moe, capsys):
+    given = [f"model.name_or_path={tiny_moe}", "model.build=null"]
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
+    with pytest.raises(memory.NotEstimated, match="make probe-memory ARGS="):
+        memory.estimate(recipe)
+    rows = train_and_held_out(recipe)[0]
+    faults = list(model_findings(recipe, rows, {"num_processes": 1}, None))
+    (fault,) = [fault for fault in faults if "mixture of experts" in fault.message]
+    assert fault.level == "note" and "GiB" not in capsys.readouterr().out
 
 
 def test_sampling_and_training_take_turns_unless_vllm_stays_awake():

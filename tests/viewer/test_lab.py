@@ -16,7 +16,6 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from schema.recipe import load_recipe
-from stages.memory import with_critic
 from tests.bench.sizes import FILE, SHAPES, held, table
 from tests.support import ROOT
 from tests.tables import cases
@@ -255,15 +254,15 @@ def test_the_labs_table_of_memory_is_what_make_memory_estimates():
 
 
 def test_what_the_methods_hold_is_what_make_memory_estimates():
+    """PPO trains a critic of the policy's size beside it."""
     parts = estimate(load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.beta=0.001"], check=()))
-    methods, critic = held(parts, 7), with_critic(parts)
-    kept = parts.weights + parts.trained_weights + parts.reference
-    kept += parts.gradients + parts.optimizer
-    with_its_critic = critic.trained_weights + critic.reference
-    with_its_critic += critic.gradients + critic.optimizer
-    assert parts.reference and sum(methods["DPO"].values()) == kept
-    assert sum(methods["GRPO"].values()) == kept + 7
-    assert sum(methods["PPO"].values()) == with_its_critic + 7
+    methods = held(parts, 7)
+    policy = parts.weights + parts.trained_weights
+    training = parts.gradients + parts.optimizer
+    grpo = policy + parts.reference + training
+    assert parts.reference and sum(methods["DPO"].values()) == grpo
+    assert sum(methods["GRPO"].values()) == grpo + 7
+    assert sum(methods["PPO"].values()) == grpo + 7 + policy + training
 
 
 def test_the_labs_memory_is_at_the_recipes_precision():
