@@ -30,7 +30,7 @@ class Line(NamedTuple):
 def main(folder: Path = Path("recipes")):
     lines = sorted(map(line_of, folder.glob("*.yaml")), key=lambda line: line.order)
     for line in [Line("recipe", "what", "needs", "result"), *lines]:
-        say(f"{line.name:<20} {line.description:<38} {line.needs:<18} {line.result}".rstrip())
+        say(f"{line.name:<21} {line.description:<38} {line.needs:<18} {line.result}".rstrip())
     say("the first lines of recipes/name.yaml say more, and how it is run")
     say("next: make check RECIPE=name, or make grpo RECIPE=name")
 
@@ -52,7 +52,7 @@ def line_of(path: Path) -> Line:
     needs = needs.replace(" with ", " ").removeprefix("one ").removeprefix("a ")
     # without papers and years
     description = re.sub(r" \(.*?\)", "", description) or "no description"
-    return Line(path.stem, shorten(description, 38), shorten(needs, 18), shorten(result, 40))
+    return Line(path.stem, shorten(description, 38), shorten(needs, 18), shorten(result, 32))
 
 
 def shorten(text: str, width: int) -> str:
