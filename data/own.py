@@ -10,7 +10,8 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -372,7 +373,9 @@ def _jsonl(file: Path) -> list[dict]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = _json_value(line, file)
+        except DataError:
+            raise
         except RecursionError:
             raise DataError(f"{file} line {number} is nested too deeply") from None
         except ValueError as error:
@@ -384,7 +387,9 @@ def _jsonl(file: Path) -> list[dict]:
 def _json(file: Path) -> list[dict]:
     """A list of objects, `{"data": [...]}`, or objects in lines, which the Hub also calls JSON."""
     try:
-        value = json.loads(_text(file))
+        value = _json_value(_text(file), file)
+    except DataError:
+        raise
     except ValueError:
         return _jsonl(file)
     if isinstance(value, dict):
@@ -418,6 +423,9 @@ def _csv(file: Path) -> list[dict]:
     lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = []
     try:
+        repeated = _repeated(lines.fieldnames or [])
+        if repeated:
+            raise DataError(f"{file} has two columns of the name {repeated!r}: rename one")
         for row in lines:
             if None in row:
                 raise DataError(
@@ -433,6 +441,24 @@ def _csv(file: Path) -> list[dict]:
     except csv.Error as error:
         raise DataError(f"{file} line {lines.line_num} cannot be read: {error}") from error
     return rows
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    """The first name that stands twice, unless it is empty."""
+    counts = Counter(names)
+    return next((name for name in counts if name and counts[name] > 1), None)
+
+
+def _json_value(text: str, file: Path) -> object:
+    """The value of a text in JSON. Raises DataError where an object has a key twice."""
+
+    def with_one_value_each(pairs: list[tuple[str, object]]) -> dict:
+        repeated = _repeated(key for key, _ in pairs)
+        if repeated:
+            raise DataError(f"{file} has two columns of the name {repeated!r}: rename one")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=with_one_value_each)
 
 
 def _gzip(file: Path) -> list[dict]:

@@ -163,7 +163,10 @@ def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
     try:
         with file.open("rb") as opened:  # pyarrow might take a bare name for an address
             table = pyarrow.parquet.ParquetFile(opened)
-            _require_columns(str(file), table.schema_arrow.names, columns)
+            names = table.schema_arrow.names
+            if len(set(names)) < len(names):
+                raise DataError(f"{file} has two columns of one name: {', '.join(names)}")
+            _require_columns(str(file), names, columns)
             return table.read(use_threads=False).to_pylist()
     except (DataError, MemoryError):
         raise

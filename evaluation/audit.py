@@ -20,7 +20,7 @@ from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from evaluation.answers import judge_rows
-from rewards.verifier import CONTRACT, STRICT, gold_answer
+from rewards.verifier import CONTRACT, STRICT, gold_answer, kind_of_gold, why_no_number_earns
 from schema.advice import fault_at
 from schema.configs import size_of_run
 from schema.names import LEARNED, missing_columns
@@ -28,6 +28,8 @@ from schema.recipe import Recipe
 from schema.stages import audits_before_training
 from training.scoring import guarded_rewards
 
+SHOWN_LETTERS = 60  # of a problem
+SHOWN = 3  # golds that a message or `make check` shows
 GOLDS = 200  # golds of the training data that the verifier is tried on
 AUDITED = 20  # problems whose golds can be judged, on which `make check` and `make grpo` pay cheats
 BATCH = 100  # responses that a reward gets at once
@@ -364,12 +366,24 @@ def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str |
     gradable, ungraded = by_gradability(sample, recipe)
     if not ungraded:
         return gradable, 0, None
-    row, reason = ungraded[0]
+    examples = [f"{row['solution'][-60:]!r} ({reason})" for row, reason in ungraded[:SHOWN]]
     message = (
-        f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as"
-        f" {row['solution'][-60:]!r} ({reason})"
+        f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {', '.join(examples)}"
     )
     return gradable, len(ungraded), message
+
+
+def shown_golds(gradable: list[dict], recipe: Recipe) -> list[str]:
+    """A line for each of a few problems: its gold, as what it is read, an answer that earns 1, and
+    one that does not."""
+    lines = []
+    for problem in with_wrong_answers(gradable[:SHOWN], recipe.tolerance):
+        question = problem.text[:SHOWN_LETTERS]
+        lines.append(
+            f"{question!r}: {problem.gold!r} is read as {kind_of_gold(problem.gold)};"
+            f" {boxed(problem.gold)} is right, {boxed(problem.wrong_answers[0])} is wrong"
+        )
+    return lines
 
 
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
@@ -386,10 +400,13 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
     gradable = []
     ungraded = []
     for row, right_verdict, wrong_verdict in zip(rows, verdicts[::2], verdicts[1::2], strict=True):
+        seldom = why_no_number_earns(row["solution"], row["problem"])
         if right_verdict.right is not True:
             ungraded.append((row, "the gold answer itself is judged wrong"))
         elif wrong_verdict.right is not False:
             ungraded.append((row, "cannot be told from a wrong answer"))
+        elif seldom is not None:
+            ungraded.append((row, seldom))
         elif SENTENCE.fullmatch(row["solution"]):
             ungraded.append((row, "an answer has to say this sentence: mark its value, #### 5"))
         else:

@@ -14,7 +14,7 @@ from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import make_command, say
 from data import prompt
 from evaluation import own_solutions
-from evaluation.audit import abbreviated, sample_faults, some_golds
+from evaluation.audit import abbreviated, sample_faults, shown_golds, some_golds
 from evaluation.probe import rows_by_pass_rate
 from machine.hardware import Card
 from machine.launch import counted
@@ -34,6 +34,9 @@ from training.run_folder import not_probed
 # above LARGE, no CPU trains a recipe in days.
 SMALL = 50_000_000
 LARGE = 1_000_000_000
+# Shares of golds that cannot be judged, above which there is a warning or an error.
+FEW_UNJUDGED = 0.05
+MOST_UNJUDGED = 0.1
 
 
 def model_findings(
@@ -194,9 +197,14 @@ def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     """Golds that cannot be judged, and cheats that are paid on problems whose golds can."""
     gradable, ungraded, message = some_golds(rows, recipe)
     if message:
-        level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
+        share = ungraded / (len(gradable) + ungraded)
+        level = "warning" if share > FEW_UNJUDGED else "note"
+        if share > MOST_UNJUDGED:
+            level = "error"
         message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
         yield fault_at(recipe, level, ("data", "train"), message)
+    for line in shown_golds(gradable, recipe):
+        say(f"gold: {line}")
     try:
         yield from sample_faults(recipe, gradable)
     except RunStopped as stopped:  # the rewards could not be tried

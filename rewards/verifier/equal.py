@@ -23,7 +23,7 @@ from .options import choice
 from .phrases import hedge
 from .question import Question
 from .value import trimmed, value
-from .value_types import Interval, List, Quantity, Set, Tuple, Union, Value, Words
+from .value_types import READ_AS, Interval, List, Quantity, Set, Tuple, Union, Value, Words
 
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
 # characters of one that is read in the trainer's process, without a limit on the time
@@ -53,6 +53,15 @@ Judgement = tuple[bool | None, str]  # right or not (None: cannot be judged), an
 
 class NeedsAlgebra(Exception):
     """Only algebra can tell."""
+
+
+def kind_of_gold(gold: str) -> str:
+    """As what a gold answer is read: "a number of km", "a list"."""
+    typed = value(gold)
+    unit = getattr(typed, "unit", "")
+    if isinstance(typed, Quantity) and typed.percent:
+        unit = "percent"
+    return READ_AS[type(typed)] + (f" of {unit}" if unit and unit != "ordinal" else "")
 
 
 def _undecided(*texts: object) -> bool:

@@ -129,3 +129,19 @@ class Relation(Value):
 TYPES = Value.__subclasses__()
 INFINITY = Expr(r"\infty")
 MINUS_INFINITY = Expr(r"-\infty")
+READ_AS = {
+    Quantity: "a number",
+    Expr: "an expression",
+    Words: "words",
+    Clock: "a time of day",
+    InBase: "a number in a base",
+    Ratio: "a ratio",
+    Measure: "a measure of several units",
+    Interval: "an interval or a point",
+    Tuple: "a point",
+    Set: "a set",
+    List: "a list",
+    Union: "a union",
+    Matrix: "a matrix",
+    Relation: "an equation or an inequality",
+}

@@ -79,7 +79,7 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, check_r
         assert (level, int(line)) == (row["level"], row["line"])
         assert lacking(row["names"], message) == []
     assert "25 problems, 2 dropped (1 without a problem: row 26; 1 repeated: row 27)" in out
-    assert "not ready: 3 to change" in out
+    assert "not ready: 4 to change" in out
 
 
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
@@ -271,6 +271,31 @@ def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, check_rec
     text = Path("recipes/tiny-arithmetic.yaml").read_text()
     recipe.write_text(text.replace("  correct_answer: {weight: 1.0}\n", ""))
     assert "form is paid 0.25 and a right answer 0" in check_recipe(recipe)
+
+
+def test_three_golds_are_shown_as_what_they_are_read(check_recipe, monkeypatch):
+    monkeypatch.setenv("AUDIT", "off")
+    out = check_recipe("recipes/tiny-arithmetic.yaml")
+    lines = re.findall(r"^gold: '.*': '(-?\d+)' is read as a number; (.*)$", out, re.M)
+    assert len(lines) == 3
+    for gold, verdicts in lines:
+        assert verdicts.startswith(rf"\boxed{{{gold}}} is right, \boxed{{")
+        assert verdicts.endswith("} is wrong")
+
+
+def test_golds_that_no_number_earns_are_not_ready(tmp_path, check_recipe, monkeypatch):
+    monkeypatch.setenv("AUDIT", "off")
+    golds = ["77 ± 1", "approx. 77", "18-20 m", "10,5", "It is far away from here.", r"\frac{1}{2"]
+    golds += [str(i) for i in range(20, 50)]
+    problems = [{"problem": f"How far to {i}?", "answer": gold} for i, gold in enumerate(golds)]
+    write_lines(tmp_path / "mine.jsonl", problems)
+    out = check_recipe(
+        "recipes/tiny-arithmetic.yaml",
+        [f"data.train=[{tmp_path / 'mine.jsonl'}]", "data.validation=4"],
+        ready=False,
+    )
+    message = re.search(r"^error: .* of 32 golds cannot be judged.*", out, re.M)[0]
+    assert len(re.findall(r"'[^']*' \(", message)) == 3
 
 
 def test_a_tolerance_is_said(check_recipe, monkeypatch):
