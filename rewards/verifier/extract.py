@@ -117,11 +117,14 @@ def extract(
     if reading == STRICT and not (blocks and is_closed):
         return Extraction([], "no closed <answer> block")
     extraction = _extract_from_blocks(blocks) if blocks else _extract_from_text(visible)
-    extraction = extraction or Extraction([], "no answer block, box or announced answer")
-    if reading == LENIENT and not extraction.answers and isinstance(value(gold or ""), Quantity):
+    if extraction is not None:
+        return extraction
+    number = None
+    if reading == LENIENT and isinstance(value(gold or ""), Quantity):
         number = last_number(visible)
-        return Extraction([number], "") if number else extraction
-    return extraction
+    if number is not None:
+        return Extraction([number], "")
+    return Extraction([], "no answer block, box or announced answer")
 
 
 _ASKED = [

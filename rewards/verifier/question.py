@@ -27,7 +27,10 @@ _ENGLISH = re.compile(
 _COUNTED = re.compile(
     r"\b(?:how many|how much|number\s+of|amount of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)"
 )
-_THINGS = re.compile(r"\b(?:how many|number\s+of)\s+((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)")
+_THINGS = re.compile(
+    r"\b(?:how many|number\s+of)\s+(?:\$?\d[\d.,]*(?:-[a-z]+)?\s+)?"
+    r"((?:[a-z'’-]+[ ,]+){0,5}[a-z'’-]+)"
+)
 # What is asked, up to a condition: "how much will it cost" of "… if she buys 5 pounds?"
 _CLAUSE = re.compile(
     r"\b(?:how|what|which|calculate|find|determine|compute)\b(?:(?!\b(?:if|when|given)\b).)*",
@@ -219,7 +222,7 @@ class Question:
         measures with none. Of several units the most frequent one counts, of times the longer one;
         where cents stand beside dollars, money is dollars."""
         mentioned, measured = self._units
-        units = measured if kind == "time" else mentioned
+        units = measured if kind == "time" and base in mentioned else mentioned
         rivals = {unit for unit in units if kind_of(unit) == kind} - {base}
         if self.is_foreign:
             return base in mentioned or not rivals
