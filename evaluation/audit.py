@@ -23,7 +23,7 @@ from evaluation.answers import judge_rows
 from rewards.verifier import CONTRACT, STRICT, gold_answer, kind_of_gold, why_no_number_earns
 from schema.advice import fault_at
 from schema.configs import size_of_run
-from schema.names import LEARNED, missing_columns
+from schema.names import is_reward_model, missing_columns
 from schema.recipe import Recipe
 from schema.stages import audits_before_training
 from training.scoring import guarded_rewards
@@ -178,12 +178,14 @@ class Pay(NamedTuple):
     more: bool = False
 
 
-def without_reward_model(recipe: Recipe) -> Recipe:
-    """The recipe without its reward model, which only trl's trainer can ask; says so."""
-    if LEARNED not in recipe.rewards:
-        return recipe
-    say(f"audit: rewards.{LEARNED} is left out: only the trainer asks it")
-    rewards = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
+def without_reward_models(recipe: Recipe) -> Recipe:
+    """The recipe without its reward models, which only trl's trainer asks; says so."""
+    rewards = {}
+    for name, options in recipe.rewards.items():
+        if is_reward_model(name):
+            say(f"audit: rewards.{name} is left out: only the trainer asks it")
+        else:
+            rewards[name] = options
     return dataclasses.replace(recipe, rewards=rewards)
 
 
@@ -279,7 +281,7 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     rows: errors, unless AUDIT=off; a warning where only one of several rewards teaches nothing.
     A reward that does not work raises RunStopped."""
     rows = gradable[:AUDITED]
-    recipe = without_reward_model(recipe)
+    recipe = without_reward_models(recipe)
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
     problems = with_wrong_answers(rows, recipe.tolerance)

@@ -20,13 +20,12 @@ from machine.hardware import Card
 from machine.launch import counted
 from schema.advice import fault_at, faults_of_error
 from schema.configs import generation, hours_of_run, setting, tokens_per_second
-from schema.names import LEARNED
+from schema.names import is_reward_model
 from schema.recipe import Recipe
 from schema.stages import finished
 from training import memory
-from training.model import checked, load_tokenizer
+from training.model import checked, load_tokenizer, require_reward_model
 from training.problem_sets import load_train, prompt_lengths
-from training.reward_model import reward_model_files
 from training.rows import longest_prompt
 from training.run_folder import not_probed
 
@@ -98,15 +97,12 @@ def _config_and_tokenizer(recipe: Recipe) -> tuple:
 
 
 def _reward_model_findings(recipe: Recipe) -> Iterator[Fault]:
-    """Whether the reward model can be read, with its weights where it is a local folder."""
-    if LEARNED not in recipe.rewards:
-        return
-    on_this_machine = Path(recipe.rewards[LEARNED]["model"]).is_dir()
-    try:
-        with reward_model_files(recipe, weights=on_this_machine):
-            pass
-    except RecipeError as error:
-        yield from faults_of_error(recipe, error, ("rewards", LEARNED), "the reward model")
+    """Whether trl could ask the reward models, of which no weight is loaded."""
+    for name in filter(is_reward_model, recipe.rewards):
+        try:
+            require_reward_model(recipe, name, weights=Path(name).is_dir())
+        except RecipeError as error:
+            yield from faults_of_error(recipe, error, ("rewards", name), "the reward model")
 
 
 def _say_lengths(lengths: list[int]):

@@ -14,7 +14,7 @@ from console.faults import Fault, RecipeError, nearest_or_all
 from machine import hardware
 from schema.advice import fault_at
 from schema.configs import processes, setting
-from schema.names import LEARNED
+from schema.names import is_reward_model
 from schema.recipe import Recipe, load_recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
@@ -218,9 +218,10 @@ def _needed_packages(
 def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
     """What the recipe lacks for these stages."""
     faults = []
-    if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched):
+    models = list(filter(is_reward_model, recipe.rewards))
+    if "grpo" in stages and models and shares_weights(launched):
         message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
-        faults.append(fault_at(recipe, "error", ("rewards", LEARNED), message))
+        faults.append(fault_at(recipe, "error", ("rewards", models[0]), message))
     for name in stages:
         needs_section = name in STAGES and STAGES[name].warm_start
         if needs_section and getattr(recipe, name) is None:

@@ -11,11 +11,11 @@ from schema.sections import Recipe
 LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # with their colours
 
 # Rewards that pay for the answer, and rewards that pay for its form. Any other reward, such as one
-# of the user's own, may pay for either, so advice that depends on it is not given.
+# of the user's own or a model, may pay for either, so advice that depends on it is not given.
 TRUTH = ("correct_answer", "partial_credit", "brevity")
 FORM = ("format_tags", "tag_count", "language_consistency")
 # Rewards that may pay for a text without tags.
-WITHOUT_TAGS = ("tag_count", "language_consistency", names.LEARNED)
+WITHOUT_TAGS = ("tag_count", "language_consistency")
 
 FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
 
@@ -30,12 +30,6 @@ def warnings_of(recipe: Recipe) -> Iterator[Fault]:
     for rule in ADVICE:
         for keys, message in rule(recipe):
             yield fault_at(recipe, "warning", keys, message)
-    if names.LEARNED in recipe.rewards and not setting(recipe, "grpo", "beta"):
-        message = (
-            "without a KL term nothing keeps the policy near what the reward model has seen:"
-            " grpo.beta, say 0.04"
-        )
-        yield fault_at(recipe, "note", ("rewards", names.LEARNED), message)
 
 
 # The rules of ADVICE, in the order of their warnings. The keys that they yield begin with the
@@ -72,8 +66,8 @@ def _form_advice(recipe: Recipe) -> Complaints:
 
 
 def _unclassified(recipe: Recipe) -> set[str]:
-    """The rewards of which it is not known what they pay for. The reward model is none of them."""
-    return set(recipe.rewards) - {*TRUTH, *FORM, names.LEARNED}
+    """The rewards of which it is not known what they pay for."""
+    return set(recipe.rewards) - {*TRUTH, *FORM}
 
 
 def _validation_advice(recipe: Recipe) -> Complaints:
@@ -90,19 +84,6 @@ def _validation_advice(recipe: Recipe) -> Complaints:
             " gain: raise it"
         )
         yield ("data", "validation"), message
-
-
-def _reward_model_advice(recipe: Recipe) -> Complaints:
-    """A policy that is optimised against a reward model long enough is rewarded for the model's
-    mistakes (Gao et al. 2022, arXiv:2210.10760)."""
-    weights = recipe.weights
-    has_rule = _unclassified(recipe) or any(weights.get(name, 0) > 0 for name in TRUTH)
-    if names.LEARNED in weights and not has_rule:
-        message = (
-            "a model's word alone is gamed: put a rule beside it that says what is right, such as"
-            " correct_answer"
-        )
-        yield ("rewards", names.LEARNED), message
 
 
 def _top_p_advice(recipe: Recipe) -> Complaints:
@@ -135,7 +116,6 @@ ADVICE = (
     _sampling_advice,
     _form_advice,
     _validation_advice,
-    _reward_model_advice,
     _top_p_advice,
     _float16_advice,
     _tags_advice,

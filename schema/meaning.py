@@ -22,14 +22,8 @@ from schema.refused_keys import GONE_REWARDS
 from schema.sections import Evaluate
 from schema.stages import STAGES
 from schema.training_rules import NOT_BY_VLLM, check_stage
-from schema.values import RULES, count
+from schema.values import count
 
-# All options of a reward model: trl asks it itself, and knows no others.
-OF_LEARNED = {
-    "model": RULES["model"]["name_or_path"],
-    "revision": RULES["model"]["revision"],
-    "weight": names.REWARD_KEYS["weight"],
-}
 ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
 # Keys of a data set that only some data sets have, with the place where they belong.
 ELSEWHERE = (
@@ -212,23 +206,22 @@ def check_rewards(section: dict, recipe: dict) -> Complaints:
     for name, options in section.items():
         if not isinstance(options, dict):
             yield ("rewards", name), f"expected a mapping such as {{weight: 1.0}}, got {options!r}"
-        elif name == names.LEARNED:
-            yield from _check_reward_model(options)
+        elif names.is_reward_model(name):
+            yield from _check_reward_model(name, options)
         else:
             yield from _check_reward(name, options)
 
 
-def _check_reward_model(options: dict) -> Complaints:
-    if "model" not in options:
-        yield ("rewards", names.LEARNED), f"it needs a `model`: {OF_LEARNED['model'].words}"
+def _check_reward_model(name: str, options: dict) -> Complaints:
+    refusal = names.no_such_folder(name)
+    if refusal:
+        yield ("rewards", name), refusal
     for key, value in options.items():
-        refusal = f"trl asks the model itself, which has no such option{nearest(key, OF_LEARNED)}"
-        if key in OF_LEARNED:
-            refusal = OF_LEARNED[key].refusal(value)
-        if key == "model" and not refusal:
-            refusal = names.no_such_folder(value)
+        refusal = "trl asks the model by itself, and a `weight` is all it has: leave it out"
+        if key == "weight":
+            refusal = names.REWARD_KEYS[key].refusal(value)
         if refusal:
-            yield ("rewards", names.LEARNED, key), refusal
+            yield ("rewards", name, key), refusal
 
 
 def _check_reward(name: str, options: dict) -> Complaints:
@@ -240,7 +233,7 @@ def _check_reward(name: str, options: dict) -> Complaints:
     try:
         function = names.reward_function(name)
     except LookupError:
-        advice = nearest_or_all(name, [*rewards.__all__, names.LEARNED])
+        advice = nearest_or_all(name, rewards.__all__)
         advice += "; your own has its file before its name, as mine.short_proofs"
         if name in GONE_REWARDS:
             advice = f": {GONE_REWARDS[name]}"
@@ -280,22 +273,23 @@ def _check_arguments(name: str, function: Callable, arguments: dict) -> Complain
 
 def _check_completion_rewards(section: dict, recipe: dict) -> Complaints:
     """Check that at least one reward is a function of whole completions, and that the rewards that
-    are none, a reward of steps and the reward model, fit the rest of the recipe."""
+    are none, a reward of steps and a reward model, fit the rest of the recipe."""
+    models = list(filter(names.is_reward_model, section))
     step_rewards = []
     for name, options in section.items():
-        if isinstance(options, dict) and "steps" in options and name != names.LEARNED:
+        if isinstance(options, dict) and "steps" in options and name not in models:
             step_rewards.append(name)
     if len(step_rewards) > 1:
         message = f"{step_rewards[0]} has `steps` already, and only one may"
         yield ("rewards", step_rewards[1], "steps"), message
     if "correct_answer" in step_rewards:
         yield ("rewards", "correct_answer", "steps"), "a step is no answer; leave `steps` out"
-    if section and section.keys() <= {*step_rewards, names.LEARNED}:
+    if section and section.keys() <= {*step_rewards, *models}:
         reason = "only a model gives one"
         if step_rewards:
             reason = "only the steps have one"
         yield ("rewards",), f"add one for whole completions, such as correct_answer: {reason}"
-    one_turn = [name for name in section if name in step_rewards or name == names.LEARNED]
+    one_turn = [*step_rewards, *models]
     if recipe.get("tools") and one_turn:
         yield ("rewards", one_turn[0]), ONE_TURN
 

@@ -144,11 +144,15 @@ REWARD_KEYS = {
 TRAINER_ARGUMENTS = ("prompt", "prompts", "think_opened", "completions", "completion_ids")
 TRAINER_ARGUMENTS += ("trainer_state", "log_extra", "log_metric")
 TRL = "trl.rewards."
-LEARNED = "learned"  # the reward model, which trl runs: it is no function
 # Columns of a run's files of completions. There a reward's column has the name of its function.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 # What no function of the user's is called there by its name alone.
-NAMED = (*RESERVED, *rewards.__all__, LEARNED)
+NAMED = (*RESERVED, *rewards.__all__)
+
+
+def is_reward_model(name: str) -> bool:
+    """Whether a reward's name is the Hub id or the folder of a model, which trl asks by itself."""
+    return "/" in name
 
 
 def reward_function(name: str) -> Callable:
@@ -237,7 +241,7 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     data nor trl's trainer."""
     faults = []
     for name, options in recipe.rewards.items():
-        if name == LEARNED:
+        if is_reward_model(name):
             continue
         messages = []
         for column in sorted(_recipe_arguments(name, options) & set(columns)):

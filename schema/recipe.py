@@ -22,7 +22,7 @@ from console.terminal import make_option
 from data.imports import in_working_tree
 from data.problems import is_dotted_path
 from schema import configs, meaning
-from schema.names import LEARNED, TRL, entries_of
+from schema.names import TRL, entries_of, is_reward_model
 from schema.refused_keys import AT_THE_TOP, GONE, reserved
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
@@ -273,10 +273,11 @@ class Draft:
         """Yield what may name a file or folder, with its keys."""
         yield ("data", "dir"), sound.get("data", {}).get("dir")
         yield ("model", "name_or_path"), sound.get("model", {}).get("name_or_path")
-        for keys in (("rewards", LEARNED), ("data", "own_solutions")):
-            options = sound.get(keys[0], {}).get(keys[1])
-            if isinstance(options, dict):
-                yield (*keys, "model"), options.get("model")
+        for name in filter(is_reward_model, sound.get("rewards", {})):
+            yield ("rewards", name), name
+        options = sound.get("data", {}).get("own_solutions")
+        if isinstance(options, dict):
+            yield ("data", "own_solutions", "model"), options.get("model")
         yield from _data_sets(sound)
 
     def _key_refusal(self, section: str, key: str, value: Any) -> str | None:

@@ -167,5 +167,6 @@ a run is named after its folder <- wandb_name
 """)
 # Rewards that are no longer built in.
 GONE_REWARDS = {
+    "learned": "name the model itself, by its Hub id or folder, as org/model: {weight: 0.5}",
     "judge": "copy docs/examples/judge.py, and name its function under `rewards`",
 }

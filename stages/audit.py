@@ -20,7 +20,7 @@ from evaluation.audit import (
     by_gradability,
     score_responses,
     with_wrong_answers,
-    without_reward_model,
+    without_reward_models,
 )
 from schema.advice import tolerance_of
 from schema.names import missing_columns
@@ -32,7 +32,7 @@ from training.problem_sets import train_and_held_out
 def main(recipe: Recipe, rows: int = 100):
     """Score honest answers and cheats with a recipe's rewards."""
     train, _ = train_and_held_out(recipe)
-    recipe = without_reward_model(recipe)
+    recipe = without_reward_models(recipe)
     if rows < 1:
         raise RecipeError([f"--rows {rows}: at least one problem is needed"])
     sample = random.Random(0).sample(train, min(rows, len(train)))

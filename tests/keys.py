@@ -68,7 +68,7 @@ def reference() -> Iterator[str]:
     for name in rewards.__all__:
         line = f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`"
         yield textwrap.fill(line, 120, **lines)
-    yield "- `learned: {model: …, revision: null}`, without `timeout` and `steps`"
+    yield "- `org/model: {}`: a reward model by its Hub id or folder, with its weight alone"
     yield "\n## The libraries' sections\n"
     yield "Their keys are fields of these classes; `make check` refuses some, and says why.\n"
     yield "| section | its keys | default here |\n|---|---|---|"

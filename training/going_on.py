@@ -9,7 +9,7 @@ from data.imports import files_run
 from data.json_files import read_object
 from data.problems import for_rewards
 from schema import configs
-from schema.names import LEARNED, reward_function
+from schema.names import is_reward_model, reward_function
 from schema.recipe import Recipe
 from schema.stages import STAGES
 from schema.text import Unreadable, saved
@@ -115,9 +115,9 @@ def sources_of(recipe: dict, folder: Path, rows: list[dict]) -> dict[str, str]:
     models = {BASE: recipe["model"]["name_or_path"]}
     if STAGES[stage].warm_start and recipe.get("sft") is not None:
         models[WARM_START] = folder.with_name("sft")
-    for name, options in rewards.items():
-        if name == LEARNED:
-            models["rewards.learned.model"] = options["model"]
+    for name in rewards:
+        if is_reward_model(name):
+            models[f"rewards.{name}"] = name
         else:
             files = files_run(reward_function(name).__module__)
             hashes[f"rewards.{name}"] = hash_of_files(files)

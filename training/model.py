@@ -13,6 +13,7 @@ from peft import LoraConfig, PeftModel
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
     AutoTokenizer,
     GenerationConfig,
     PreTrainedModel,
@@ -249,15 +250,13 @@ def _stopping(
     )
 
 
-def load_weights(
-    folder: Path, recipe: Recipe, kind: Any = AutoModelForCausalLM, **options: Any
-) -> PreTrainedModel:
+def load_weights(folder: Path, recipe: Recipe, **options: Any) -> PreTrainedModel:
     """The model in a folder whose files are checked, in the dtype of the recipe's model.
 
     Raises:
         ValueError: its weights are not the ones that its config asks for.
     """
-    model, report = kind.from_pretrained(
+    model, report = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=getattr(torch, recipe.model.dtype),
         use_safetensors=True,
@@ -393,3 +392,49 @@ def load_for_answers(
     if getattr(model, "is_quantized", False) or not hardware.has_gpu():
         return model  # a quantised model is on the GPU already
     return model.to("cuda")
+
+
+def require_reward_model(recipe: Recipe, name: str, weights: bool):
+    """Refuse a model under `rewards` that trl could not ask. Its weights are not loaded.
+
+    Args:
+        weights: False where config and tokenizer are enough, so that no weights are fetched.
+
+    Raises:
+        RecipeError: it cannot be read, or its answer to a conversation would be no single number.
+    """
+    try:
+        if not Path(name).is_dir():
+            hub.reach()
+        with looked_at(name, None, weights) as folder:
+            model_files.require_tokenizer(folder)
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        kind = (config.architectures or ["a model of no kind"])[0]
+        if not kind.endswith("ForSequenceClassification") or config.num_labels != 1:
+            message = "take a model …ForSequenceClassification with one label"
+            raise ValueError(f"it is {kind} (labels: {config.num_labels}): {message}")
+        if not tokenizer.chat_template:
+            raise ValueError("its tokenizer has no chat template: add chat_template.jinja")
+    except Exception as error:
+        place = recipe.place("rewards", name)
+        raise refused(place, f"reward model {name}", name, error) from error
+
+
+def load_reward_model(recipe: Recipe, name: str) -> PreTrainedModel:
+    """The model of a key of `rewards`, as trl loads it by this name, but from safetensors alone.
+
+    Raises:
+        RecipeError: it cannot be loaded: see `require_reward_model`.
+    """
+    require_reward_model(recipe, name, weights=True)
+    try:
+        with hub.unasked():
+            return AutoModelForSequenceClassification.from_pretrained(
+                str(Path(name)), num_labels=1, use_safetensors=True, trust_remote_code=False
+            )
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        place = recipe.place("rewards", name)
+        raise refused(place, f"reward model {name}", name, error) from error

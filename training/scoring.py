@@ -24,7 +24,7 @@ from console.faults import EXIT_CODES, RunStopped, is_exhausted
 from console.terminal import clean
 from data.imports import raised, short_repr
 from data.problems import AS_MESSAGES, likely_column
-from schema.names import LEARNED, NAMED, bind_reward, unbound
+from schema.names import NAMED, bind_reward, is_reward_model, unbound
 from schema.recipe import Recipe
 
 MAX_FAULTY_SHARE = 0.1  # of a reward's rows, counted over at least MIN_ROWS of them
@@ -203,7 +203,7 @@ def guarded_rewards(recipe: Recipe, max_seconds: float = math.inf) -> list[Guard
     """
     rewards = []
     for name, options in recipe.rewards.items():
-        if name != LEARNED:
+        if not is_reward_model(name):
             seconds = min(max_seconds, options.get("timeout", SECONDS))
             rewards.append(GuardedReward(bind_reward(name, options), name, seconds))
     _name_apart(rewards)

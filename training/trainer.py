@@ -13,10 +13,9 @@ from schema import configs
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from training.cpu import answer_cheaply, is_large_on_cpu, speed_up_adapter
-from training.model import load_model
+from training.model import load_model, load_reward_model
 from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder
 from training.progress import ShowAdvice
-from training.reward_model import reward_arguments
 from training.rows import prompt_dataset, rows_that_fit
 from training.sampling import (
     keep_base_exact,
@@ -27,7 +26,7 @@ from training.sampling import (
     shared_layers,
 )
 from training.saving import FiniteNumbers, KeepBest
-from training.scoring import Scores, guarded_rewards
+from training.scoring import GuardedReward, Scores, guarded_rewards
 from training.step_rewards import StepAdvantages, attach_step_rewards
 from training.train import keep_adapter_float32, sharded
 
@@ -72,7 +71,7 @@ def grpo_trainer(
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     system = recipe.prompt.system
     rewards = Rewards(recipe, tokenizer, rows, set(end_tokens), bool(choosing))
-    arguments = reward_arguments(recipe, rewards.functions)
+    arguments = {"reward_funcs": rewards.in_order(recipe)}
     arguments["train_dataset"] = prompt_dataset(rows, tokenizer, system)
     if choosing:
         arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system)
@@ -140,6 +139,22 @@ class Rewards:
         self.scores.watchers.append(self.finite.saw)
         if chooses:
             self.scores.watchers.append(self.keep_best.saw)
+
+    def in_order(self, recipe: Recipe) -> list[GuardedReward | PreTrainedModel]:
+        """What trl asks for a reward, in the recipe's order: the functions, and between them the
+        models, which it asks by itself.
+
+        Raises:
+            RecipeError: a model cannot be loaded, or is no reward model.
+        """
+        functions = {function.name: function for function in self.functions}
+        rewards = []
+        for name in recipe.rewards:
+            if name in functions:
+                rewards.append(functions[name])
+            else:
+                rewards.append(load_reward_model(recipe, name))
+        return rewards
 
 
 def callbacks_of(recipe: Recipe, trainer: GRPO, rewards: Rewards) -> list[TrainerCallback]:

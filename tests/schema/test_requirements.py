@@ -141,9 +141,9 @@ def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch,
     assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
 
 
-@cases(__file__, "a_learned_reward_needs_whole_models")
-def test_a_learned_reward_needs_whole_models_before_the_warm_start_trains(config, refused):
-    reward, stages = "rewards.learned={model: a/b}", ("sft", "grpo")
+@cases(__file__, "a_reward_model_needs_whole_models")
+def test_a_reward_model_needs_whole_models_before_the_warm_start_trains(config, refused):
+    reward, stages = "rewards.a/b={weight: 0.5}", ("sft", "grpo")
     messages = told("tiny-arithmetic", reward, stages=stages, accelerate=config)
     assert any("use ddp or zero2" in message for message in messages) == refused
 

@@ -1,4 +1,4 @@
-"""The reward model that trl asks: a tiny one, trained with and refused."""
+"""A model under `rewards`, which trl asks: a tiny one, trained with and refused."""
 
 import json
 import shutil
@@ -9,11 +9,13 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from console.faults import Fault, RecipeError
 from evaluation.findings import model_findings
 from machine.launch import launch
 from schema.recipe import Recipe, load_recipe
 from tests.support import read_lines, run_stage
-from tests.tables import cases
+from tests.tables import cases, lacking
+from training.model import load_reward_model
 from training.problem_sets import train_and_held_out
 from training.scoring import guarded_rewards
 from training.tiny_models import built_model
@@ -37,8 +39,7 @@ def reward_folder(tmp_path_factory) -> Path:
 
 
 def with_model(folder: Path | str, *overrides: str) -> Recipe:
-    option = f"rewards.learned={{model: {folder}, weight: 0.5}}"
-    return load_recipe(TINY, [option, *overrides], check=())
+    return load_recipe(TINY, [f"rewards.{folder}={{weight: 0.5}}", *overrides], check=())
 
 
 def change_config(folder: Path, **values: object):
@@ -46,6 +47,7 @@ def change_config(folder: Path, **values: object):
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
+@pytest.mark.train
 def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
     """The column of the files is the model's score, computed by hand; no code beside it is run."""
     folder, canary = tmp_path / "model", tmp_path / "canary"
@@ -56,7 +58,7 @@ def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
     overrides += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
     overrides += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.max_completion_length=12"]
     # Before the functions, so that places and weights must match.
-    overrides += [f"rewards={{learned: {{model: {folder}, weight: 0.5}}, correct_answer: {{}}}}"]
+    overrides += [f"rewards={{{folder}: {{weight: 0.5}}, correct_answer: {{}}}}"]
     run_stage("grpo", TINY, *overrides)
     assert not canary.exists()
     file = sorted((tmp_path / "grpo/completions").glob("*.parquet"))[0]
@@ -69,31 +71,35 @@ def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
         ids = tokenizer.apply_chat_template(messages, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             scores.append(model(input_ids=ids).logits.item())
-    assert table["learned"].tolist() == pytest.approx(scores, abs=1e-4)
-    assert table["learned"].nunique() > 1
-    total = 0.5 * table["learned"] + table["correct_answer"]
+    assert table["model"].tolist() == pytest.approx(scores, abs=1e-4)
+    assert table["model"].nunique() > 1
+    total = 0.5 * table["model"] + table["correct_answer"]
     metrics = read_lines(tmp_path / "grpo/metrics.jsonl")[0]
     assert metrics["reward"] == pytest.approx(total.mean(), abs=1e-4)
-    assert metrics["rewards/learned/mean"] == pytest.approx(table["learned"].mean(), abs=1e-4)
+    assert metrics["rewards/model/mean"] == pytest.approx(table["model"].mean(), abs=1e-4)
 
 
-def findings(recipe: Recipe) -> list[tuple[str, str]]:
-    """Level and message of what `make check` says about the reward model."""
+def findings(recipe: Recipe) -> list[Fault]:
+    """What `make check` says about the reward model."""
     rows = train_and_held_out(recipe)[0]
     lines = model_findings(recipe, rows, launch(None, None), None)
-    return [(line.level, line.message) for line in lines if "learned" in str(line)]
+    return [line for line in lines if "reward model" in line.message]
 
 
 @cases(__file__, "models")
-def test_a_check_refuses_a_wrong_reward_model(remove, keys, message, reward_folder, tmp_path):
+def test_a_check_refuses_a_wrong_reward_model(remove, keys, names, reward_folder, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(reward_folder, folder)
     if remove:
         (folder / remove).unlink()
     else:
         change_config(folder, **keys)
-    ((level, text),) = findings(with_model(folder))
-    assert level == "error" and message in text
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(f"base: tiny-arithmetic.yaml\nrewards:\n  {folder}: {{weight: 0.5}}\n")
+    shutil.copy(TINY, tmp_path)
+    [fault] = findings(load_recipe(recipe, check=()))
+    assert fault.level == "error" and str(fault).startswith(f"{recipe}:3: ")
+    assert lacking([str(folder), *names], fault.message) == []
 
 
 def test_a_check_loads_no_reward_model_and_the_audit_leaves_it_out(
@@ -102,10 +108,22 @@ def test_a_check_loads_no_reward_model_and_the_audit_leaves_it_out(
     monkeypatch.setattr(AutoModelForSequenceClassification, "from_pretrained", None)
     assert findings(with_model(reward_folder)) == []
     output = capsys.readouterr().out
-    assert "audit: rewards.learned is left out" in output
+    assert f"audit: rewards.{reward_folder} is left out" in output
     assert "audit: no cheat earns more than an honest answer" in output
-    ((level, text),) = findings(with_model("some/model"))
-    assert level == "note" and text.startswith("not seen: reward model some/model: ")
+    [fault] = findings(with_model("some/model"))
+    assert fault.level == "note"
+    assert fault.message.startswith("not seen: reward model some/model: ")
+
+
+def test_pickled_weights_are_not_loaded(reward_folder, tmp_path):
+    folder = tmp_path / "model"
+    model = AutoModelForSequenceClassification.from_pretrained(reward_folder)
+    shutil.copytree(reward_folder, folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    AutoModelForSequenceClassification.from_pretrained(folder)  # or this shows nothing
+    with pytest.raises(RecipeError, match=r"holds no model\.safetensors"):
+        load_reward_model(with_model(folder), str(folder))
 
 
 def test_a_reward_model_is_none_of_the_functions(reward_folder):

@@ -1,8 +1,7 @@
 """A second round, `recipes/tiny-second-round.yaml`: its reference is the policy of the first; and a
-reward model of trl's, trained on the first round's completions by the program of the docs."""
+reward model of trl's, trained on the first round's completions by an example of the docs."""
 
-import re
-import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 
 from schema.recipe import load_recipe
 from tests.support import CHAIN, LORA, ROOT, read_lines, run_stage
+from tests.waits import capture
 from training.model import load_model, load_tokenizer
 from training.saving import log_probabilities
 
@@ -17,7 +17,6 @@ FIRST, SECOND = (f"recipes/tiny-{name}.yaml" for name in ("arithmetic", "second-
 # The settings of the short run, without those of a warm start.
 SHORT = [option for option in CHAIN if not option.startswith("sft.")]
 SHORT += ["grpo.max_steps=2", "grpo.learning_rate=1e-3"]
-PAGE = (ROOT / "docs/rewards.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +52,12 @@ def test_the_last_policy_is_the_new_reference(kind, chain, tmp_path, request):
 
 
 @pytest.mark.train
-def test_a_reward_model_learns_from_the_completions_of_a_run(chain, tmp_path, monkeypatch):
-    """The program of docs/rewards.md, with this run's folder in place of its own; and GRPO takes
-    what it writes."""
-    [program] = re.findall(r"^```python\n(import pandas.*?)^```$", PAGE, re.M | re.S)
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(chain, tmp_path / "outputs/tiny-arithmetic")
-    exec(program, {})
-    learned = tmp_path / "outputs/reward-model"
-    options = [f"rewards.learned={{model: {learned}, weight: 0.5}}", f"output_dir={tmp_path}/next"]
+def test_a_reward_model_learns_from_the_completions_of_a_run(chain, tmp_path):
+    """docs/examples/reward_model.py; and GRPO takes what it writes."""
+    model = tmp_path / "reward-model"
+    program = [sys.executable, "docs/examples/reward_model.py"]  # which imports its neighbour
+    capture([*program, str(chain / "grpo"), str(model)], cwd=ROOT, check=True)
+    options = [f"rewards.{model}={{weight: 0.5}}", f"output_dir={tmp_path}/next"]
     run_stage("grpo", SECOND, f"model.name_or_path={chain / 'grpo'}", *options, *SHORT)
     scored = read_lines(tmp_path / "next/grpo/metrics.jsonl")[0]
-    assert scored["rewards/learned/std"] > 0
+    assert scored["rewards/reward-model/std"] > 0
