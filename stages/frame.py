@@ -100,10 +100,8 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     _say_trackers(name, recipe)
     quiet_libraries()
 
-    from evaluation import run_pages
     from training.model import load_tokenizer
     from training.train import Interrupts
-    from viewer.page import write_beside
 
     require_values(recipe, name)
     args = configs.training_config(recipe, name)  # which starts the process group
@@ -122,14 +120,22 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
         summary = {"steps": training.trainer.state.global_step, "seconds": seconds}
         summary |= trained.summary
         folder.finish({key: value for key, value in summary.items() if value is not None})
-        report = run_pages.write(folder.path)
-        if stage.samples:
-            say(f"{name}: report in {report}")
-        page = write_beside(folder.path)
-        if page:
-            say(f"{name}: page in {page}, for any browser")
+        _write_pages(stage, folder)
     place = f"done, in {folder.path} (contents: docs/run.md)"
     _say_end(stage, recipe, [*trained.lines, place])
+
+
+def _write_pages(stage: Stage, folder: RunFolder):
+    """Write a finished run's report and its page, and say where they are."""
+    from evaluation import run_pages
+    from viewer.page import write_beside
+
+    report = run_pages.write(folder.path)
+    if stage.samples:
+        say(f"{stage.name}: report in {report}")
+    page = write_beside(folder.path)
+    if page:
+        say(f"{stage.name}: page in {page}, for any browser")
 
 
 def _required_runs(recipe: Recipe, stage: Stage) -> Path | None:

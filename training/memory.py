@@ -126,10 +126,7 @@ def estimate(
     gpu = card is not None or torch.cuda.is_available()
     config = model_config(recipe)
     model = on_meta(recipe, config)
-    if any(".experts." in name for name, _ in model.named_parameters()):
-        message = "the memory of a mixture of experts is not estimated; it is tried by "
-        message += make_command("probe-memory", recipe)
-        raise NotEstimated([Fault(recipe.place("model"), message, "note")])
+    _require_dense(model, recipe)
     frozen, trained = parameter_bytes(model, recipe)
     # Not trl's config, which one process may refuse and the launcher's processes may accept.
     args = SimpleNamespace(**configs.settings(recipe, "grpo"))
@@ -158,6 +155,14 @@ def estimate(
         logits=logits_bytes(recipe, config, batch * tokens, gpu),
         **_sampling(recipe, model, args, kv_cache, card, gpu),
     )
+
+
+def _require_dense(model: torch.nn.Module, recipe: Recipe):
+    """Raise NotEstimated for a mixture of experts, and name the command that tries it."""
+    if any(".experts." in name for name, _ in model.named_parameters()):
+        message = "the memory of a mixture of experts is not estimated; it is tried by "
+        message += make_command("probe-memory", recipe)
+        raise NotEstimated([Fault(recipe.place("model"), message, "note")])
 
 
 def _sampling(

@@ -79,10 +79,7 @@ def judge_all(
     `reading` is one value for all responses, or a value for every response.
     """
     readings = [reading] * len(responses) if isinstance(reading, str) else reading
-    if not set(READINGS).issuperset(readings):
-        raise ValueError(f"a reading is one of {', '.join(READINGS)}")
-    if not 0 <= tolerance < 1:
-        raise ValueError(f"a tolerance is a share of the gold, from 0 to below 1, not {tolerance}")
+    _require_known(readings, tolerance)
     verdicts: list[Verdict | None] = []
     undecided: dict[tuple, list[int]] = {}
     as_written: dict[int, str] = {}  # answers whose numbers were brought to the gold's
@@ -116,6 +113,14 @@ def judge_all(
     for n, answer in as_written.items():
         verdicts[n] = replace(verdicts[n], answer=answer)
     return verdicts
+
+
+def _require_known(readings: Sequence[str], tolerance: float):
+    """Raise ValueError for a reading that does not exist, and for a tolerance that is no share."""
+    if not set(READINGS).issuperset(readings):
+        raise ValueError(f"a reading is one of {', '.join(READINGS)}")
+    if not 0 <= tolerance < 1:
+        raise ValueError(f"a tolerance is a share of the gold, from 0 to below 1, not {tolerance}")
 
 
 def prepare(golds: Sequence[object]) -> None:

@@ -172,6 +172,13 @@ class Question:
             return True
         if kind is None:
             return False
+        # g/mol, of which nobody speaks
+        is_compound = bool(divisor) or power.startswith("-")
+        return self._wants_no_kind(base, kind, is_compound)
+
+    def _wants_no_kind(self, base: str, kind: str, is_compound: bool) -> bool:
+        """Whether the question asks for another kind of measure than this unit's, or measures the
+        kind with another unit."""
         kinds = self._kinds_asked_for
         for other_kind in set(_OTHER_KINDS.get(base, ())).intersection(kinds or ()):
             kind = other_kind
@@ -182,7 +189,7 @@ class Question:
             return base != "year" and not asks_for("a part of a year", asking)
         if base in self._times_too_long or (kind == "time" and asks_for("a moment", self._clause)):
             return True
-        if kinds is None and (divisor or power.startswith("-")):  # g/mol, of which nobody speaks
+        if kinds is None and is_compound:
             return False
         return kind in ASKED_BY and not self._measures_with(base, kind)
 
@@ -233,8 +240,12 @@ class Question:
             return False
         if base in mentioned:
             return all(self._is_rather(base, rival) for rival in rivals)
+        return not rivals and self._may_be_measured(kind, mentioned)
+
+    def _may_be_measured(self, kind: str, mentioned: set[str]) -> bool:
+        """Whether a number may have a unit of this kind, none of which the question names."""
         kinds = self._kinds_asked_for or ()
-        if rivals or _UNCOUNTED.issubset(kinds):
+        if _UNCOUNTED.issubset(kinds):
             return False
         if "money" in kinds and kind != "money" and any(map(_is_of_money, mentioned)):
             return False
@@ -256,13 +267,7 @@ class Question:
         """The units whose names the question has, and how often each stands behind a number that is
         not the time during which something happens."""
         if self.is_foreign:
-            text = self.text.lower()
-            named = set()
-            for word in _LONGEST_FIRST:
-                if word.lower() in text:
-                    named.add(NAMES[word])
-                    text = text.replace(word.lower(), " ")  # no 厘米 in 平方厘米
-            return named, Counter(named)
+            return self._foreign_units()
         mentioned = set()
         measured = Counter()
         for match in _UNIT_OF_QUESTION.finditer(self.text):
@@ -271,18 +276,32 @@ class Question:
             name = NAMES.get(word) or NAMES.get(word.lower())
             if name not in KINDS or word == "has":
                 continue
-            before = _NUMBER_BEFORE.search(self.text[max(0, match.start() - 20) : match.start()])
-            is_behind_number = before is not None and (not before[1] or is_number_word(before[1]))
-            is_behind_number |= _AND_A_HALF.match(self.text, match.start()) is not None
+            start = match.start()
             is_condition = KINDS[name] == "time" and (
-                _DURING.search(self.text[: match.start()][-60:])
-                or _FREQUENCY.match(self.text, match.start())
+                _DURING.search(self.text[:start][-60:]) or _FREQUENCY.match(self.text, start)
             )
-            if (is_behind_number and not is_condition) or not word.isalpha():
+            if (self._is_behind_number(start) and not is_condition) or not word.isalpha():
                 measured[name] += 1
             if len(word) > 2 and word not in ANNOUNCING:
                 mentioned.add(name)
         return mentioned | measured.keys(), measured
+
+    def _foreign_units(self) -> tuple[set[str], Counter[str]]:
+        """The units whose names a question in a language without spaces has."""
+        text = self.text.lower()
+        named = set()
+        for word in _LONGEST_FIRST:
+            if word.lower() in text:
+                named.add(NAMES[word])
+                text = text.replace(word.lower(), " ")  # no 厘米 in 平方厘米
+        return named, Counter(named)
+
+    def _is_behind_number(self, start: int) -> bool:
+        """Whether the word that begins here stands behind a number, or behind "and a half"."""
+        before = _NUMBER_BEFORE.search(self.text[max(0, start - 20) : start])
+        if before is not None and (not before[1] or is_number_word(before[1])):
+            return True
+        return _AND_A_HALF.match(self.text, start) is not None
 
     @cached_property
     def _clause(self) -> str:
