@@ -11,12 +11,12 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from data.prompt import TURNS
-from data.sources import DataError, from_hub, parquet, within_limits
+from data.sources import DataError, from_hub, parquet, require_distinct, within_limits
 
 # What a row is made of, and the names that its column may have, the likeliest first.
 # A column `answer` beside `final_answer` may hold a worked solution, and so may a column `solution`
@@ -367,17 +367,32 @@ def _text(file: Path) -> str:
         raise DataError(f"{file} cannot be read: {error}") from error
 
 
+class _RepeatedKey(Exception):
+    """An object of JSON has two values under one key."""
+
+
+def _with_distinct_keys(pairs: list[tuple[str, Any]]) -> dict:
+    """The object, which Python would read with the last value of a key alone."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        key = counts.most_common(1)[0][0]
+        message = f"two values are called {key!r}: rename or remove one"
+        raise _RepeatedKey(f"{message}, in {json.dumps(row)[:80]}")
+    return row
+
+
 def _jsonl(file: Path) -> list[dict]:
     rows = []
     for number, line in enumerate(_text(file).split("\n"), 1):
         if not line.strip():
             continue
         try:
-            row = _json_value(line, file)
-        except DataError:
-            raise
+            row = json.loads(line, object_pairs_hook=_with_distinct_keys)
         except RecursionError:
             raise DataError(f"{file} line {number} is nested too deeply") from None
+        except _RepeatedKey as error:
+            raise DataError(f"{file} line {number}: {error}") from None
         except ValueError as error:
             raise DataError(f"{file} line {number} is not JSON: {error}") from error
         rows.append(_object(row, f"{file} line {number}"))
@@ -387,9 +402,9 @@ def _jsonl(file: Path) -> list[dict]:
 def _json(file: Path) -> list[dict]:
     """A list of objects, `{"data": [...]}`, or objects in lines, which the Hub also calls JSON."""
     try:
-        value = _json_value(_text(file), file)
-    except DataError:
-        raise
+        value = json.loads(_text(file), object_pairs_hook=_with_distinct_keys)
+    except _RepeatedKey as error:
+        raise DataError(f"{file}: {error}") from None
     except ValueError:
         return _jsonl(file)
     if isinstance(value, dict):
@@ -414,18 +429,18 @@ def _csv(file: Path) -> list[dict]:
     """With commas, or what its first line has more of: semicolons, tabs, or what a spreadsheet says
     in a line `sep=;`. An empty cell is None."""
     text = _text(file)
+    header = 1  # its line
     first, _, after = text.partition("\n")
     delimiter = max(",;\t", key=first.count)
     if re.fullmatch(r"sep=.\r?", first):
         delimiter = first[4]
         text = after
+        header = 2
     csv.field_size_limit(2**30)  # the process is limited anyway
     lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = []
     try:
-        repeated = _repeated(lines.fieldnames or [])
-        if repeated:
-            raise DataError(f"{file} has two columns of the name {repeated!r}: rename one")
+        require_distinct(f"{file} line {header}", lines.fieldnames or [])
         for row in lines:
             if None in row:
                 raise DataError(
@@ -441,24 +456,6 @@ def _csv(file: Path) -> list[dict]:
     except csv.Error as error:
         raise DataError(f"{file} line {lines.line_num} cannot be read: {error}") from error
     return rows
-
-
-def _repeated(names: Iterable[str]) -> str | None:
-    """The first name that stands twice, unless it is empty."""
-    counts = Counter(names)
-    return next((name for name in counts if name and counts[name] > 1), None)
-
-
-def _json_value(text: str, file: Path) -> object:
-    """The value of a text in JSON. Raises DataError where an object has a key twice."""
-
-    def with_one_value_each(pairs: list[tuple[str, object]]) -> dict:
-        repeated = _repeated(key for key, _ in pairs)
-        if repeated:
-            raise DataError(f"{file} has two columns of the name {repeated!r}: rename one")
-        return dict(pairs)
-
-    return json.loads(text, object_pairs_hook=with_one_value_each)
 
 
 def _gzip(file: Path) -> list[dict]:

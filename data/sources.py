@@ -11,7 +11,8 @@ it.
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
 
@@ -163,16 +164,24 @@ def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
     try:
         with file.open("rb") as opened:  # pyarrow might take a bare name for an address
             table = pyarrow.parquet.ParquetFile(opened)
-            names = table.schema_arrow.names
-            if len(set(names)) < len(names):
-                raise DataError(f"{file} has two columns of one name: {', '.join(names)}")
-            _require_columns(str(file), names, columns)
+            require_distinct(str(file), table.schema_arrow.names)
+            _require_columns(str(file), table.schema_arrow.names, columns)
             return table.read(use_threads=False).to_pylist()
     except (DataError, MemoryError):
         raise
     except Exception as error:  # dates that Python cannot hold, bytes that are no text, and more
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise DataError(f"{file} cannot be read: {reason}") from error
+
+
+def require_distinct(place: str, names: Iterable[str]):
+    """Refuse two columns of one name: a row would hold the last of them alone. Columns without a
+    name, as spreadsheets write them behind the last one, may be several."""
+    counts = Counter(name.strip() for name in names)
+    for name, count in counts.items():
+        if name and count > 1:
+            message = f"{place}: {count} columns are called {name!r}: rename or remove all but one"
+            raise DataError(message)
 
 
 def _require_columns(source: str, names: list[str], columns: tuple[str, ...]):

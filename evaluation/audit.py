@@ -4,8 +4,6 @@ new cheat is one line in a table.
 """
 
 import dataclasses
-import random
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -20,7 +18,7 @@ from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from evaluation.answers import judge_rows
-from rewards.verifier import CONTRACT, STRICT, gold_answer, kind_of_gold, why_no_number_earns
+from rewards.verifier import gold_answer
 from schema.advice import fault_at
 from schema.configs import size_of_run
 from schema.names import is_reward_model, missing_columns
@@ -28,13 +26,9 @@ from schema.recipe import Recipe
 from schema.stages import audits_before_training
 from training.scoring import guarded_rewards
 
-SHOWN_LETTERS = 60  # of a problem
-SHOWN = 3  # golds that a message or `make check` shows
-GOLDS = 200  # golds of the training data that the verifier is tried on
 AUDITED = 20  # problems whose golds can be judged, on which `make check` and `make grpo` pay cheats
 BATCH = 100  # responses that a reward gets at once
 SECONDS = 60  # limit for a reward on one batch
-SENTENCE = re.compile(r"[A-Z]\S* (?:\S+ ){2,}\S*[a-z\d)$][.!]")  # of four words or more
 _ABOVE = 1e-6  # two sums of the same rewards may differ by this much
 
 
@@ -360,57 +354,3 @@ def _columns(responses: list[str | list[dict]], rows: list[dict], recipe: Recipe
         "log_metric": lambda name, value: None,
         "log_extra": lambda column, values: None,
     }
-
-
-def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str | None]:
-    """(rows whose golds can be judged, how many cannot, a message), from a sample of the rows."""
-    sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
-    gradable, ungraded = by_gradability(sample, recipe)
-    if not ungraded:
-        return gradable, 0, None
-    examples = [f"{row['solution'][-60:]!r} ({reason})" for row, reason in ungraded[:SHOWN]]
-    message = (
-        f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {', '.join(examples)}"
-    )
-    return gradable, len(ungraded), message
-
-
-def shown_golds(gradable: list[dict], recipe: Recipe) -> list[str]:
-    """A line for each of a few problems: its gold, as what it is read, an answer that earns 1, and
-    one that does not."""
-    lines = []
-    for problem in with_wrong_answers(gradable[:SHOWN], recipe.tolerance):
-        question = problem.text[:SHOWN_LETTERS]
-        lines.append(
-            f"{question!r}: {problem.gold!r} is read as {kind_of_gold(problem.gold)};"
-            f" {boxed(problem.gold)} is right, {boxed(problem.wrong_answers[0])} is wrong"
-        )
-    return lines
-
-
-def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
-    """The rows whose right answers the verifier tells from wrong ones; and all others, each with
-    the reason."""
-    twice = []
-    responses = []
-    for row in rows:
-        for answer in (gold_answer(row["solution"]), "-1000003"):
-            twice.append(row)
-            responses.append(form("So it is.", boxed(answer)))
-    reading = STRICT if recipe.strict else CONTRACT
-    verdicts = judge_rows(twice, responses, reading=reading, tolerance=recipe.tolerance)
-    gradable = []
-    ungraded = []
-    for row, right_verdict, wrong_verdict in zip(rows, verdicts[::2], verdicts[1::2], strict=True):
-        seldom = why_no_number_earns(row["solution"], row["problem"])
-        if right_verdict.right is not True:
-            ungraded.append((row, "the gold answer itself is judged wrong"))
-        elif wrong_verdict.right is not False:
-            ungraded.append((row, "cannot be told from a wrong answer"))
-        elif seldom is not None:
-            ungraded.append((row, seldom))
-        elif SENTENCE.fullmatch(row["solution"]):
-            ungraded.append((row, "an answer has to say this sentence: mark its value, #### 5"))
-        else:
-            gradable.append(row)
-    return gradable, ungraded

@@ -14,7 +14,8 @@ from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import make_command, say
 from data import prompt
 from evaluation import own_solutions
-from evaluation.audit import abbreviated, sample_faults, shown_golds, some_golds
+from evaluation.audit import abbreviated, sample_faults
+from evaluation.golds import gold_faults, say_examples, some_golds
 from evaluation.probe import rows_by_pass_rate
 from machine.hardware import Card
 from machine.launch import counted
@@ -33,9 +34,6 @@ from training.run_folder import not_probed
 # above LARGE, no CPU trains a recipe in days.
 SMALL = 50_000_000
 LARGE = 1_000_000_000
-# Shares of golds that cannot be judged, above which there is a warning or an error.
-FEW_UNJUDGED = 0.05
-MOST_UNJUDGED = 0.1
 
 
 def model_findings(
@@ -190,17 +188,11 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
 
 
 def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
-    """Golds that cannot be judged, and cheats that are paid on problems whose golds can."""
-    gradable, ungraded, message = some_golds(rows, recipe)
-    if message:
-        share = ungraded / (len(gradable) + ungraded)
-        level = "warning" if share > FEW_UNJUDGED else "note"
-        if share > MOST_UNJUDGED:
-            level = "error"
-        message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
-        yield fault_at(recipe, level, ("data", "train"), message)
-    for line in shown_golds(gradable, recipe):
-        say(f"gold: {line}")
+    """Golds that cannot be judged or earned, and cheats that are paid on the other problems; says
+    how some golds are read."""
+    gradable, ungraded = some_golds(rows, recipe)
+    yield from gold_faults(gradable, ungraded, recipe)
+    say_examples(gradable, recipe)
     try:
         yield from sample_faults(recipe, gradable)
     except RunStopped as stopped:  # the rewards could not be tried

@@ -17,11 +17,11 @@ from evaluation.audit import (
     Pay,
     abbreviated,
     blind_rewards,
-    by_gradability,
     score_responses,
     with_wrong_answers,
     without_reward_models,
 )
+from evaluation.golds import by_gradability
 from schema.advice import tolerance_of
 from schema.names import missing_columns
 from schema.recipe import Recipe

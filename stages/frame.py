@@ -169,12 +169,12 @@ def _say_trackers(name: str, recipe: Recipe):
 
 def _warn_of_golds(rows: list[dict], recipe: Recipe):
     """Say in the first process whether the verifier can judge a sample of the gold answers."""
-    from evaluation.audit import some_golds
+    from evaluation.golds import description, some_golds
 
     if is_main_process():
-        message = some_golds(rows, recipe)[2]
-        if message:
-            say(f"data: {message}: make audit lists them")
+        gradable, ungraded = some_golds(rows, recipe)
+        if ungraded:
+            say(f"data: {description(gradable, ungraded)}; make audit lists them")
 
 
 def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrupts"):

@@ -57,7 +57,7 @@ def main():
         trains_on_rewards = {"sft", "grpo"} <= set(options.stages)
         begins = trains_on_rewards and not has_training(recipe.stage_dir("grpo"))
         if begins and audits_before_training():
-            _refuse_beaten_rewards(recipe)
+            _refuse_golds_and_rewards(recipe)
         if OWN_SOLUTIONS in options.stages and recipe.data.own_solutions is not None:
             module = f"stages.{OWN_SOLUTIONS}"
             arguments = ["-m", module, options.recipe, *words, "--if-needed"]
@@ -82,18 +82,23 @@ def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | s
     return faults + list(refused_here(recipe, bool(training_stages)))
 
 
-def _refuse_beaten_rewards(recipe: Recipe):
-    """Pay cheats on a sample of the recipe's data, and refuse rewards of which one earns more than
-    an honest answer. It is paid in this process, so that a reward that counts its calls counts only
-    those of the training."""
+def _refuse_golds_and_rewards(recipe: Recipe):
+    """Refuse golds of which above a tenth earn nothing; then pay cheats on a sample of the recipe's
+    data, and refuse rewards of which one earns more than an honest answer. It is paid in this
+    process, so that a reward that counts its calls counts only those of the training."""
     quiet_libraries()
 
-    from evaluation.audit import sample_faults, some_golds
+    from evaluation.audit import sample_faults
+    from evaluation.golds import gold_faults, some_golds
 
     with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
         rows, _ = train_and_held_out(recipe)
+    gradable, ungraded = some_golds(rows, recipe)
+    faults = list(gold_faults(gradable, ungraded, recipe))
+    if any(fault.level == "error" for fault in faults):
+        raise RecipeError(faults)
     try:
-        faults = list(sample_faults(recipe, some_golds(rows, recipe)[0]))
+        faults = list(sample_faults(recipe, gradable))
     except RunStopped as stopped:  # as training would, which resumes once a service is back
         print(clean(f"audit: the rewards were not tried: {stopped}"), file=sys.stderr)
         return

@@ -25,12 +25,12 @@ from functools import lru_cache
 from . import pool
 from .equal import NeedsAlgebra, compare_answers, kind_of_gold
 from .extract import CONTRACT, LENIENT, READINGS, STRICT, Verdict, extract
-from .gold import gold_answer, why_no_number_earns, why_unearnable, worked_solution
+from .gold import gold_answer, why_unearnable, worked_solution
 from .thoughts import last_turn
 from .tolerance import brought_to
 
 __all__ = ["CONTRACT", "LENIENT", "STRICT", "Verdict", "gold_answer", "judge", "judge_all"]
-__all__ += ["kind_of_gold", "last_turn", "prepare", "why_no_number_earns", "why_unearnable"]
+__all__ += ["kind_of_gold", "last_turn", "prepare", "why_unearnable"]
 __all__ += ["worked_solution"]
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer

@@ -19,13 +19,7 @@ _BESIDE = re.compile(
 _ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re.IGNORECASE)
 _KINDS = [(kind, re.compile(text, re.DOTALL | re.IGNORECASE)) for kind, text in rows("golds.tsv")]
 _PRINTED = [pattern for kind, pattern in _KINDS if kind == "printed"]
-_SELDOM = [(reason, pattern) for reason, pattern in _KINDS if reason.startswith("seldom: ")]
-_UNEARNABLE = [pair for pair in _KINDS if pair[0] != "printed" and pair not in _SELDOM]
-_DECIMAL_COMMA = re.compile(r"-?\d{1,9},(?:\d{1,2}|\d{4,})")
-_ASKS_FOR_SEVERAL = re.compile(
-    r"(?i)\b(?:all|and|each|both|list|pairs?|points?|coordinates|values|roots|zeros|solutions|numbers"
-    r"|vector|commas?|interval|ordered|system)\b|\$?\([a-z], ?[a-z]"
-)
+_UNEARNABLE = [(reason, pattern) for reason, pattern in _KINDS if reason != "printed"]
 _SENTENCE_ENDS = re.compile(r"[a-z0-9)$][.!?]\s+[A-Z]|\n")
 _OPTIONS = re.compile(r"^[ \t]*\(?([A-E])[.):][ \t]+(\S+)", re.MULTILINE)
 _MOST_WORDS = 30  # of an answer that nobody could spell like the gold
@@ -109,25 +103,6 @@ def why_unearnable(gold: object, question: str | None = None) -> str | None:
         texts = {text.strip(".,;$") for text in options.values()}
         if answer not in texts:
             return "it is a number, and the question's options have letters"
-    return None
-
-
-def why_no_number_earns(gold: object, question: str | None = None) -> str | None:
-    """Why the plain number that a gold seems to name is seldom judged right by it; None where
-    nothing speaks against it. A few such golds may be meant as they are."""
-    answer = gold_answer(gold) or ""
-    for reason, pattern in _SELDOM:
-        if pattern.fullmatch(answer):
-            return reason.removeprefix("seldom: ")
-    if _DECIMAL_COMMA.fullmatch(answer) and not _ASKS_FOR_SEVERAL.search(question or ""):
-        return "its comma separates two values; write a decimal point"
-    bare = answer.replace("\\\\", "").replace("\\{", "").replace("\\}", "")
-    if bare.count("{") != bare.count("}"):
-        return "it is broken LaTeX: a brace has no other"
-    if len(re.findall(r"\\left(?![a-z])", bare)) != len(re.findall(r"\\right(?![a-z])", bare)):
-        return "it is broken LaTeX: `\\left` without `\\right`"
-    if re.search(r"\\(?:[dt]?frac|sqrt|text|cdot|times)\s*\Z", bare):
-        return "it is broken LaTeX: it ends in a command"
     return None
 
 

@@ -304,10 +304,13 @@ def test_a_gold_that_no_answer_could_earn_stops_with_its_row(tmp_path):
         file.write_text("\n".join(map(json.dumps, rows)))
         with pytest.raises(DataError, match=f"column `{column}`"):
             load(str(file), "train", {})
-    for gold in ("02-Jan", "2024-03-04 00:00:00", "&frac12;", '{"inputs": ["1"]}'):
+    misprints = ("02-Jan", "2024-03-04 00:00:00", "#DIV/0!", "Err:502", "&frac12;")
+    for gold in (*misprints, '{"inputs": ["1"]}'):
         rows[1] = {"problem": "Which?", "answer": gold}
         file.write_text("\n".join(map(json.dumps, rows)))
-        with pytest.raises(DataError, match=r"can earn .*: it is (a date, which|HTML or)"):
+        with pytest.raises(
+            DataError, match=r"can earn .*: it is (a date, which|an error of|HTML or)"
+        ):
             load(str(file), "train", {})
     rows[1] = {"problem": "Which? (A) 5 (B) 6", "answer": "B", "options": ["5", "6"]}
     file.write_text("\n".join(map(json.dumps, rows)))

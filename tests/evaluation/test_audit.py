@@ -89,6 +89,19 @@ def test_grpo_does_not_begin_with_a_beaten_reward(source, reward, named, own_fil
     assert named in message and "AUDIT=off" in message and "make audit ARGS=" in message
 
 
+def test_grpo_does_not_begin_with_golds_that_no_plain_answer_earns(own_file, tmp_path):
+    own_file(
+        "about.py",
+        "def problems(split):\n    return [{'problem': f'{i} + 0.2?', 'answer': f'ca. {i}'}"
+        " for i in range(40)]\n",
+    )
+    recipe = ["recipes/tiny-arithmetic.yaml", "data.train=[about.problems]", "data.validation=4"]
+    recipe += ["sft=null", f"output_dir={tmp_path}"]
+    message = refused("preflight", *recipe, *BEGIN_GRPO)
+    assert "36 of 36 golds" in message and "AUDIT=off" in message
+    run_stage("preflight", *recipe, *BEGIN_GRPO, AUDIT="off")
+
+
 def test_grpo_begins_with_a_beaten_reward_where_the_audit_is_off_or_only_memory_is_probed(tmp_path):
     recipe = ["recipes/tiny-arithmetic.yaml", "rewards={format_tags: {}}", f"output_dir={tmp_path}"]
     assert "audit" not in run_stage("preflight", *recipe, *BEGIN_GRPO, AUDIT="off").stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data.problems import load
-from evaluation import audit
+from evaluation import audit, golds
 from schema.recipe import load_recipe
 from tests.support import SHIPPED
 
@@ -51,7 +51,7 @@ def test_no_cheat_beats_honesty_on_real_problems(name, sets, number_of_problems,
     for data_set, split in sets:
         rows += load(data_set, split, {}, REAL_DATA)[0]
     assert len(rows) >= number_of_problems
-    gradable, ungraded = audit.by_gradability(rows, recipe)
+    gradable, ungraded = golds.by_gradability(rows, recipe)
     assert [row["problem"] for row, _ in ungraded] == []
     table = audit.score_responses(audit.with_wrong_answers(gradable), gradable, recipe)
     assert {pay.name: pay.beats for pay in table if pay.beats} == {}

@@ -103,6 +103,7 @@ def test_a_shipped_recipe_is_clean(
     assert "warning" not in out and "error" not in out
     assert "audit: no cheat earns more than an honest answer" in out
     assert "the first prompt, in training and in evaluation" in out
+    assert out.count(" earns 1, ") == 3
 
 
 def test_a_card_without_bfloat16_has_a_remedy():
@@ -273,18 +274,7 @@ def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, check_rec
     assert "form is paid 0.25 and a right answer 0" in check_recipe(recipe)
 
 
-def test_three_golds_are_shown_as_what_they_are_read(check_recipe, monkeypatch):
-    monkeypatch.setenv("AUDIT", "off")
-    out = check_recipe("recipes/tiny-arithmetic.yaml")
-    lines = re.findall(r"^gold: '.*': '(-?\d+)' is read as a number; (.*)$", out, re.M)
-    assert len(lines) == 3
-    for gold, verdicts in lines:
-        assert verdicts.startswith(rf"\boxed{{{gold}}} is right, \boxed{{")
-        assert verdicts.endswith("} is wrong")
-
-
-def test_golds_that_no_number_earns_are_not_ready(tmp_path, check_recipe, monkeypatch):
-    monkeypatch.setenv("AUDIT", "off")
+def test_golds_that_no_plain_answer_earns_are_not_ready(tmp_path, check_recipe):
     golds = ["77 ± 1", "approx. 77", "18-20 m", "10,5", "It is far away from here.", r"\frac{1}{2"]
     golds += [str(i) for i in range(20, 50)]
     problems = [{"problem": f"How far to {i}?", "answer": gold} for i, gold in enumerate(golds)]
@@ -296,6 +286,7 @@ def test_golds_that_no_number_earns_are_not_ready(tmp_path, check_recipe, monkey
     )
     message = re.search(r"^error: .* of 32 golds cannot be judged.*", out, re.M)[0]
     assert len(re.findall(r"'[^']*' \(", message)) == 3
+    assert "columns: {answer: …}" in message and "AUDIT=off" in message
 
 
 def test_a_tolerance_is_said(check_recipe, monkeypatch):

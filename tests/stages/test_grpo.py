@@ -335,7 +335,7 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
     for stage in ("sft", "grpo"):
         done = run_stage(stage, *arguments)
         assert f"data: {file} train: 8 problems (Query → problem, label → answer)" in done.stdout
-        assert "golds cannot be judged, such as" in done.stdout.partition("1/1")[0]
+        assert "golds cannot be judged, or" in done.stdout.partition("1/1")[0]
     problems = load_train(load_recipe(arguments[0], arguments[1:], check=()))[0]
     assert f"grpo: {len(weighted(problems))} problems" in done.stdout
     assert len(weighted(problems)) > len(problems)
