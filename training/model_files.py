@@ -38,8 +38,8 @@ def require_model(folder: Path, weights: bool = True):
         weights: False where config and tokenizer are enough.
 
     Raises:
-        RecipeError: it has no config, needs code of its own, or its weights are quantised already,
-            no safetensors, or not all there.
+        RecipeError: it has no config, needs code of its own, has an adapter beside its weights, or
+            these are quantised already, no safetensors, or not all there.
     """
     if not (folder / CONFIG).exists():
         raise _refused(folder, f"holds no {CONFIG}, so it is not a model{_instead(folder)}")
@@ -50,11 +50,17 @@ def require_model(folder: Path, weights: bool = True):
     if config.get("quantization_config") is not None:
         message = "is quantised already: name the unquantised model, and set `quantization`"
         raise _refused(folder / CONFIG, message)
+    if (folder / ADAPTER_CONFIG).exists():  # transformers would load it, whatever kind it is
+        message = "is an adapter's, beside a whole model: move it and the adapter's weights away"
+        raise _refused(folder / ADAPTER_CONFIG, message)
     if not weights or (folder / WEIGHTS).exists():
         return
     if not (folder / INDEX).exists():
         raise _refused(folder, f"holds no {WEIGHTS}: other formats may hold code and are not read")
     for name in sorted(set(read_json(folder / INDEX).get("weight_map", {}).values())):
+        if not name.endswith(".safetensors") or "/" in name:  # a pickle, or in no hash of the model
+            message = f"names {name:.60}: its parts are files of safetensors beside it"
+            raise _refused(folder / INDEX, message)
         if not (folder / name).exists():
             raise _refused(folder, f"lacks its part {name}")
 

@@ -56,6 +56,22 @@ def test_a_model_runs_no_code_of_its_own(folder):
         load_tokenizer(recipe)
 
 
+def test_an_adapter_beside_a_whole_model_is_not_loaded_with_it(folder):
+    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"], check=())
+    tokenizer = load_tokenizer(recipe)
+    change(folder / "adapter_config.json", peft_type="LORA", base_model_name_or_path="elsewhere")
+    with pytest.raises(RecipeError, match="is an adapter's, beside a whole model: move it"):
+        load_model(recipe, tokenizer)
+
+
+def test_no_part_of_a_model_is_a_pickle_or_lies_elsewhere(folder):
+    (folder / "model.safetensors").rename(folder / "part.bin")
+    for name in ("part.bin", "../model/part.safetensors"):
+        change(folder / "model.safetensors.index.json", weight_map={"weight": name})
+        with pytest.raises(RecipeError, match=f"names {re.escape(name)}: its parts are files"):
+            model_files.require_model(folder)
+
+
 def test_no_dropout_comes_from_a_config(folder):
     change(folder / "config.json", attention_dropout=0.1, embd_pdrop=1, classifier_dropout=None)
     assert model_files.without_dropout(folder) == {"attention_dropout": 0.0, "embd_pdrop": 0.0}
