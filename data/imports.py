@@ -18,6 +18,9 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent  # of the working tree
+# The packages of this repository, whose code has a commit; any other is the user's.
+OURS = ("console", "data", "evaluation", "machine", "rewards", "runs", "schema", "stages")
+OURS += ("training", "viewer")
 
 
 def in_working_tree(file: str | Path) -> bool:
@@ -108,7 +111,7 @@ def files_run(module: str) -> list[Path]:
     names = [module]
     while names:
         name = names.pop()
-        is_ours = (ROOT / name.partition(".")[0] / "__init__.py").is_file()
+        is_ours = name.partition(".")[0] in OURS
         if is_ours and name != module:
             continue
         try:

@@ -11,6 +11,7 @@ import pytest
 
 from data import imports
 from data.imports import named_function
+from tests.support import ROOT
 from tests.tables import cases
 
 FILE = """\
@@ -83,6 +84,15 @@ def test_a_package_is_the_files_it_runs(own):
     written("pack_here/near.py", "def f(completions):\n    pass\n")
     assert reward("pack_here.sub.reward")([]) == 3
     assert sys.modules["pack_here"].sub is sys.modules["pack_here.sub"]
+    # A run notices a change of any of them.
+    names = ["__init__.py", "near.py", "sub.py"]
+    assert imports.files_run("pack_here.sub") == [own / "pack_here" / name for name in names]
+
+
+def test_our_packages_are_told_from_the_users():
+    packages = {file.parent.name for file in ROOT.glob("*/__init__.py")}
+    assert set(imports.OURS) <= packages
+    assert imports.files_run("rewards.verifier.units") == [ROOT / "rewards/verifier/units.py"]
 
 
 def test_a_path_begins_in_the_tree_wherever_the_command_is_given(own, tmp_path, monkeypatch):
