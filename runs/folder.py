@@ -2,6 +2,7 @@
 the evaluations beside it. A run may be a stranger's, so content that no run writes is ignored or
 refused in one message."""
 
+import contextlib
 import hashlib
 import json
 import math
@@ -305,15 +306,21 @@ def file_hash(file: Path) -> str:
     remembered = read_object(HASHES) or {}
     if key not in remembered:
         remembered[key] = _read_hash(file, key)
-        HASHES.parent.mkdir(exist_ok=True)
-        partial = HASHES.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(remembered), encoding="utf-8")
-        partial.replace(HASHES)
+        with contextlib.suppress(OSError):  # outputs/ may be read-only, or full
+            HASHES.parent.mkdir(exist_ok=True)
+            partial = HASHES.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(remembered), encoding="utf-8")
+            partial.replace(HASHES)
     return str(remembered[key])
 
 
 @cache
 def _read_hash(file: Path, key: str) -> str:
+    return sha256(file)
+
+
+def sha256(file: Path) -> str:
+    """The hash of what the file holds now. A flipped bit changes neither its size nor its time."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from console.faults import RecipeError
 from console.terminal import say
 from data.json_files import read_object
-from runs.folder import SAME_QUESTIONS, file_hash
+from runs.folder import SAME_QUESTIONS, file_hash, sha256
 from schema.stages import finished
 
 MANIFEST = "manifest.json"
@@ -200,7 +200,7 @@ def resume_advice(folder: Path) -> str:
 
 
 def size_and_hash(file: Path) -> list:
-    return [file.stat().st_size, file_hash(file)]
+    return [file.stat().st_size, sha256(file)]
 
 
 def sync_records(run: Path):

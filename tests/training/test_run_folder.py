@@ -17,7 +17,7 @@ from tests.support import ROOT, refused
 from tests.tables import cases, lacking
 from training import checkpoints, run_folder
 from training.checkpoints import BASE
-from training.model import adapter_of
+from training.model import adapter_settings
 from training.run_folder import conflict, find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -221,9 +221,9 @@ def test_an_adapter_goes_on_the_base_that_it_was_trained_on_wherever_that_is(tmp
     (other / "model.safetensors").write_bytes(b"\0" * 2**25 + b"2")
     for adapter in (folder, folder / "checkpoint-2"):
         with pytest.raises(RecipeError, match=r"was trained on another base than the files that"):
-            adapter_of(read(tmp_path, f"model={{name_or_path: {other}}}"), adapter)
+            adapter_settings(read(tmp_path, f"model={{name_or_path: {other}}}"), adapter)
         with pytest.raises(RecipeError) as error:  # the folder holds no more than that
-            adapter_of(read(tmp_path, f"model={{name_or_path: {moved}}}"), adapter)
+            adapter_settings(read(tmp_path, f"model={{name_or_path: {moved}}}"), adapter)
         assert "another base" not in str(error.value)
 
 
@@ -444,3 +444,26 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
     for processes, batch in [(2, 64), (4, 64)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None
     assert conflict(on(4, f"{size}=32", f"{steps}=1"), stage)
+
+
+def test_a_flipped_bit_of_a_large_file_is_noticed_whatever_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("runs.folder.LARGE", 0)
+    monkeypatch.setattr("runs.folder.HASHES", tmp_path / "hashes.json")
+    checkpoint = tmp_path / "checkpoint-1"
+    checkpoint.mkdir()
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(b"0000")
+    checkpoints.write_manifest(checkpoint)
+    assert checkpoints.altered(checkpoint) is None
+    checkpoints.hash_of_files([weights])  # which is remembered
+    time = weights.stat().st_mtime_ns
+    weights.write_bytes(b"0010")
+    os.utime(weights, ns=(time, time))
+    assert checkpoints.altered(checkpoint).startswith("model.safetensors is not the file")
+
+
+def test_a_hash_that_cannot_be_remembered_is_computed(tmp_path, monkeypatch):
+    monkeypatch.setattr("runs.folder.LARGE", 0)
+    monkeypatch.setattr("runs.folder.HASHES", tmp_path / "file/hashes.json")
+    (tmp_path / "file").write_text("not a folder, so that nothing is written in it")
+    assert len(checkpoints.file_hash(tmp_path / "file")) == 64
