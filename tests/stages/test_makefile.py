@@ -17,7 +17,7 @@ import pytest
 from console.terminal import make_line
 from tests.support import ROOT, write_program
 from tests.tables import cases, lacking, yaml_text
-from tests.waits import capture, run_command
+from tests.waits import all_ended, capture, run_command, start_command, until
 
 
 @cases(__file__, "which_gpus_a_stage_sees")
@@ -140,6 +140,30 @@ def test_several_names_arrive_complete(stages_run):
     launch = ["stages.launch", f"--config_file=accelerate_configs/{NAME}.yaml"]
     launch += [f"--num_processes={NAME}", "-m", "stages.sft", f"mine/{NAME}", *HOSTILE]
     assert stages_run("sft", **options, ARGS=HOSTILE)[-1] == launch
+
+
+WAITS = """import pathlib, signal, sys, time
+def end(number, frame):
+    pathlib.Path("ended").touch()
+    sys.exit(75)
+if "stages.grpo" in sys.argv:
+    signal.signal(signal.SIGTERM, end)
+    pathlib.Path("began").touch()
+    time.sleep(60)
+"""
+
+
+def test_a_signal_to_make_reaches_the_stage(checkout):
+    """As a job's time limit and `docker stop` send it: to make alone."""
+    python = checkout / ".venv/bin/python"
+    python.unlink()
+    write_program(python, WAITS)
+    with all_ended():
+        made = start_command(["make", "grpo"], cwd=checkout, env=ALONE)
+        until((checkout / "began").is_file)
+        made.terminate()
+        made.wait(30)
+        until((checkout / "ended").is_file)
 
 
 WORDS = [f"mine/{NAME}.yaml", *HOSTILE]
