@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -109,8 +110,10 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
 @cache
 def judge_version() -> str:
     """16 hexadecimal digits that identify the rules by which answers are judged: the verifier's
-    code and tables."""
+    code and tables, and the libraries that do its algebra."""
     digest = hashlib.sha256()
+    for package in ("math-verify", "latex2sympy2_extended", "sympy"):
+        digest.update(f"{package} {version(package)}\0".encode())
     for file in sorted(Path(verifier.__file__).parent.rglob("*")):
         if file.suffix in (".py", ".tsv", ".txt"):
             digest.update(f"{file.name}\0".encode() + file.read_bytes())
@@ -211,7 +214,7 @@ class Answers:
         if changed == ["judge"]:
             return self._judged_anew(answers)
         if "weights" in changed:
-            self._set_aside(head)
+            self._set_aside()
             return []
         if changed:
             message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
@@ -230,9 +233,14 @@ class Answers:
         return [key for key in self.settings | before if before.get(key) != self.settings.get(key)]
 
     def _judged_anew(self, answers: list[dict]) -> list[dict]:
-        """The answers with the verdicts of today's verifier, written into the file."""
-        rows = [self.all_rows[answer["id"]] for answer in answers]
-        responses = [answer["response"] for answer in answers]
+        """The answers with the verdicts of today's verifier, written into the file. Raises
+        RecipeError where the file is not what an evaluation wrote."""
+        try:
+            rows = [self.all_rows[answer["id"]] for answer in answers]
+            responses = [str(answer["response"]) for answer in answers]
+        except LookupError:
+            message = f"{self.file} is not what an evaluation of these problems wrote"
+            raise RecipeError([f"{message}: move it, or delete it"]) from None
         lines = judged(rows, responses, self.recipe.strict, self.recipe.tolerance)
         self.answers = []
         changed = 0
@@ -246,10 +254,12 @@ class Answers:
         )
         return self.answers
 
-    def _set_aside(self, head: dict):
+    def _set_aside(self):
         """Rename the file of another policy's answers, for this policy's have the same name."""
-        weights = "".join(head.get("weights") or ["unknown"])[:8]
-        aside = self.file.with_name(f"{self.file.name}.{weights}")
+        number = 1
+        while self.file.with_name(f"{self.file.name}.{number}").exists():
+            number += 1
+        aside = self.file.with_name(f"{self.file.name}.{number}")
         self.file.replace(aside)
         self.file.with_suffix(".seconds.jsonl").unlink(missing_ok=True)
         say(f"{self.file}: its answers were made with other weights; they are now in {aside}")

@@ -55,6 +55,8 @@ class Checkpoints(TrainerCallback):
         state.compute_steps(args, state.max_steps)
         best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
         state.best_model_checkpoint = str(best) if best.is_dir() else None
+        if state.best_model_checkpoint is None:  # or no later one would count as the best
+            state.best_metric = state.best_global_step = None
         if state.is_world_process_zero and state.global_step:  # fewer may be kept now
             self._prune(Path(args.output_dir), state)
 

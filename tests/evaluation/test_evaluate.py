@@ -110,6 +110,10 @@ def test_answers_stay_where_their_weights_are_moved_or_copied(tmp_path):
     assert answers_of(copied).answers == []
     [aside] = tmp_path.glob("grpo.jsonl.*")
     assert not (tmp_path / "grpo.jsonl").exists() and b"weights" in aside.read_bytes()
+    write_lines(tmp_path / "grpo.jsonl", [answers_of(moved).settings])
+    (moved / "model.safetensors").write_bytes(b"a third")
+    assert answers_of(moved).answers == []
+    assert len(list(tmp_path.glob("grpo.jsonl.*"))) == 2
 
 
 def test_stored_answers_are_judged_anew_by_another_verifier(tmp_path, monkeypatch, capsys):
@@ -141,6 +145,10 @@ def test_stored_answers_are_judged_anew_by_another_verifier(tmp_path, monkeypatc
     assert "1 of 3 verdicts are others" in capsys.readouterr().out
     assert stored().answers == lines
     assert "judged anew" not in capsys.readouterr().out
+    monkeypatch.setattr(answers, "judge_version", lambda: "a third")
+    write_lines(judged_anew.file, [head, lines[0] | {"id": 9}])
+    with pytest.raises(RecipeError, match=r"base\.jsonl is not what an evaluation .* delete it"):
+        stored()
 
 
 def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_right(tmp_path, capsys):
