@@ -23,7 +23,8 @@ from data.imports import in_working_tree
 from data.problems import is_dotted_path
 from schema import configs, meaning
 from schema.names import TRL, entries_of, is_reward_model
-from schema.refused_keys import AT_THE_TOP, GONE, reserved
+from schema.refused_keys import GONE, reserved
+from schema.renamed import remedy
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
@@ -47,20 +48,36 @@ def _fields(section: str) -> dict[str, configs.Field]:
     return {field.name: configs.Field("", field.default) for field in declared}
 
 
-def _section_hint(key: str, recipe: dict) -> str:
-    """The sections that have this misplaced key, or the reason why no recipe may set it. The
-    sections of the recipe win over others. Empty for an unknown key."""
-    advice = (AT_THE_TOP | GONE).get(key)
+def _hint(recipe: dict, *names: str) -> str:
+    """What to write for a key that is not taken where it stands: what is said of a name that is
+    gone or is another library's, or the sections that have the key, or the reason why no recipe may
+    set it. The sections of the recipe win over others. Empty for an unknown key.
+
+    Args:
+        names: the key, and before it its name with its section.
+    """
+    key = names[-1]
+    advice = GONE.get(key) or remedy(*names)
     if advice:
         return f": {advice}"
+    if key in RULES["recipe"]:
+        return f"; {key} stands at the top of the recipe"
     sections = [name for name in (*OWN_SECTIONS, *configs.SECTIONS) if key in _fields(name)]
-    if not sections:
-        return ""
     free = [name for name in sections if key not in reserved(name)]
-    if not free:
-        return f": {reserved(sections[0])[key]}"
-    fitting = [name for name in free if name in recipe] or free
-    return f"; it is a key of a section: {', '.join(f'{name}.{key}' for name in fitting)}"
+    if free:
+        fitting = [name for name in free if name in recipe] or free
+        return f"; it is a key of a section: {', '.join(f'{name}.{key}' for name in fitting)}"
+    reason = sections and reserved(sections[0])[key]
+    return f": {reason}" if reason else ""
+
+
+def _leaves(value: Any, keys: tuple) -> Iterator[tuple]:
+    """Yield the keys of each value that is no mapping."""
+    if not isinstance(value, dict):
+        yield keys
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, (*keys, key))
 
 
 def _data_sets(recipe: dict) -> Iterator[tuple[tuple, Any]]:
@@ -187,8 +204,7 @@ class Draft:
             if key == "base":
                 self.fault((key,), "base: only a recipe's file names what it builds on")
             elif key not in KEYS:
-                hint = _section_hint(key, self.values) or nearest(key, (*KEYS, "base"))
-                self.fault((key,), f"unknown section {key!r}{hint}")
+                self._fault_section(key)
         self.values = {key: value for key, value in self.values.items() if value is not None}
         misspelt = []
         for key in self.values:
@@ -197,6 +213,17 @@ class Draft:
         for key in REQUIRED:
             if key not in self.values and key not in misspelt:
                 self.fault((), f"the section `{key}` is missing")
+
+    def _fault_section(self, section: str):
+        """Refuse an unknown section; where other libraries have its keys, each in its line."""
+        leaves = list(_leaves(self.values[section], (section,)))
+        hints = {keys: remedy(dotted(keys)) for keys in leaves if len(keys) > 1}
+        if not any(hints.values()):
+            hint = _hint(self.values, section) or nearest(section, (*KEYS, "base"))
+            self.fault((section,), f"unknown section {section!r}{hint}")
+            return
+        for keys, hint in hints.items():
+            self.fault(keys, f"unknown key {dotted(keys)}{hint and f': {hint}'}")
 
     def _check_section(self, section: str):
         values = self.values[section]
@@ -285,12 +312,13 @@ class Draft:
         reasons = reserved(section)
         name = f"{section}.{key}"
         if key in reasons:
-            return f"{name} is not set here: {reasons[key]}"
-        if key not in declared and key in GONE:
-            return f"{name} does not exist: {GONE[key]}"
+            hint = f": {reasons[key]}" if reasons[key] else _hint(self.values, name, key)
+            return f"{name} is not offered{hint}"
         if key not in declared:
-            allowed = [field for field in declared if field not in reasons]
-            hint = nearest(key, allowed) or _section_hint(key, self.values)
+            hint = _hint(self.values, name, key)
+            if not hint.startswith(":"):
+                allowed = [field for field in declared if field not in reasons]
+                hint = nearest(key, allowed) or hint
             return f"unknown key {name}{hint}"
         refusal = configs.refusal(section, key, value, *declared[key])
         if refusal:

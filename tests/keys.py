@@ -70,7 +70,7 @@ def reference() -> Iterator[str]:
         yield textwrap.fill(line, 120, **lines)
     yield "- `org/model: {}`: a reward model by its Hub id or folder, with its weight alone"
     yield "\n## The libraries' sections\n"
-    yield "Their keys are fields of these classes; `make check` refuses some, and says why.\n"
+    yield "Their keys are fields of these classes; `make check` refuses some.\n"
     yield "| section | its keys | default here |\n|---|---|---|"
     for section, path in configs.SECTIONS.items():
         defaults = STAGES[section].defaults if section in STAGES else {}

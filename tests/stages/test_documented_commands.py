@@ -8,8 +8,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +16,6 @@ from string import Template
 
 import pytest
 
-from schema import configs
-from schema.sections import OWN_SECTIONS
 from schema.text import value_of
 from schema.values import OWN_SOLUTIONS, RULES
 from stages import split_options
@@ -36,9 +33,9 @@ from tests.support import (
 from tests.tables import cases
 from tests.waits import capture, run_command
 
-README, EVALUATION, MIGRATE, OF_DATA, OF_RUNS = (
+README, EVALUATION, OF_DATA, OF_RUNS = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("README", "docs/evaluation", "docs/migrate", "docs/your-data", "docs/run")
+    for name in ("README", "docs/evaluation", "docs/your-data", "docs/run")
 )
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BIN = r"(?:\.venv/bin/)?"
@@ -229,52 +226,6 @@ def test_the_page_of_all_keys_is_what_the_schema_makes():
         for key, example in examples:
             assert key not in rules or rules[key].refusal(value_of(example)) is None, key
     assert checked > 10
-
-
-def test_a_key_that_a_config_moves_to_is_one_of_a_recipe():
-    keys = re.findall(r"^\| `(\w+)\.(\w+)", MIGRATE, re.M)
-    assert len(keys) > 10
-    for section, key in keys:
-        names = configs.fields(section) if section not in OWN_SECTIONS else ()
-        if section in OWN_SECTIONS:
-            names = {field.name for field in fields(OWN_SECTIONS[section])}
-        assert key in names, f"{section}.{key}"
-
-
-def messages_of(names: Iterable[str], section: str = "") -> list[str]:
-    """What is said of lines of another library's config, wherever they were copied to."""
-    overrides = [f"{section}{name}=x" for name in names]
-    _, faults = read_recipe("recipes/tiny-arithmetic.yaml", overrides)
-    return [fault.message for fault in faults]
-
-
-CALLS = {"load_dataset", "map", "get_peft_model", "from_pretrained"}
-
-
-def test_what_stands_at_the_top_of_another_config_is_led_to_our_section():
-    sections = {}
-    for section, cells in re.findall(r"^\| `(\w+)[.:].*?\|.*?\|(.*)\|$", MIGRATE, re.M):
-        for name in re.findall(r"[`(]([a-z]\w+)(?=[`:=])", cells):
-            sections[name] = section
-    # ms-swift's `model` is the name of a section here, which says itself what it takes
-    names = sections.keys() - CALLS - {"model"}
-    expected = "model_name_or_path base_model reward_weights lora_target_linear optimizer"
-    assert {*expected.split(), "val_set_size", "fast_inference", "lora_rank"} <= names
-    messages = messages_of(names)
-    said = dict(re.search(r"unknown section '(\w+)'(.*)", line).groups() for line in messages)
-    for name in names:
-        assert sections[name] in said[name], name
-
-
-@pytest.mark.parametrize("section", ["", "grpo."])
-def test_no_line_that_the_page_maps_is_unknown_without_an_answer(section):
-    names = set()
-    for cells in re.findall(r"^\| (?!a recipe)[^|]*\|[^|]*\|(.*)\|$", MIGRATE, re.M):
-        names |= set(re.findall(r"[`(.]([a-z]+_\w+)(?=[`:=])", cells))
-    names |= {"rlhf_type", "train_type", "tuner_type", "optimizer", "columns", "system"}
-    assert {"num_processes", "gpu_memory_utilization", "lora_rank", "load_dataset"} <= names
-    for message in messages_of(names - CALLS, section):
-        assert not re.fullmatch(r"unknown (section|key) \S+", message)
 
 
 def test_the_commands_are_found():
