@@ -92,20 +92,22 @@ def grpo(*settings: str, start: Callable[[Task, int, Path], Path] = warm_start):
 
 
 def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
-    """Rejection sampling: each round samples its share of the budget from the policy before it, and
-    fine-tunes the base on the different right completions, for `steps` times the task's steps."""
+    """Rejection sampling: each round samples all its problems from the policy before it, and
+    fine-tunes the base on the different right completions, for `steps` times the task's steps. Three
+    rounds share a problem's samples."""
 
     def train(task: Task, seed: int, folder: Path) -> Path:
         policy = warm_start(task, seed, folder)
-        problems = int(task.completions * share / task.samples / rounds)
+        problems = round(task.completions * share / task.samples)
         for number in range(rounds):
+            samples = (task.samples + rounds - 1 - number) // rounds
             place = folder / f"round-{number + 1}"
-            own = f"problems: {problems}, samples: {task.samples}, keep: {task.samples}"
+            own = f"problems: {problems}, samples: {samples}, keep: {samples}"
             settings = [f"data.own_solutions={{{own}, model: {policy}}}"]
             settings += ["data.worked=null"] * (task.recipe != TASKS["tiny"].recipe)
             settings += [f"sft.max_steps={round(task.rft_steps * steps)}"]
-            # Each round asks other problems: they are drawn with the seed.
-            stage("sft", task, seed + 1000 * number, place, *settings)
+            stage("own_solutions", task, seed, place, *settings)
+            stage("sft", task, seed, place, *settings)
             policy = place / "sft"
         return policy
 
