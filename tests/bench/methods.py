@@ -93,7 +93,7 @@ def grpo(*settings: str, start: Callable[[Task, int, Path], Path] = warm_start):
 
 def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
     """Rejection sampling: each round samples all its problems from the policy before it, and
-    fine-tunes the base on the different right completions, for `steps` times the task's steps. Three
+    fine-tunes the base on the different right completions, for `steps` times the task's steps. The
     rounds share a problem's samples."""
 
     def train(task: Task, seed: int, folder: Path) -> Path:
