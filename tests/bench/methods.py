@@ -260,8 +260,10 @@ def over_problems(pairs: list[tuple[dict, dict]]) -> str:
     return f"{196 * statistics.stdev(differences) / math.sqrt(len(differences)):.1f}"
 
 
-def table(lines: list[dict], task: str, control: str = "RFT") -> str:
-    """Markdown: a row for each arm, with its paired difference to the control, by measure."""
+def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> str:
+    """Markdown: a row for each arm, with its paired difference to the control, by measure; of the
+    seeds that choose settings, or of those that report."""
+    lines = [line for line in lines if (line["seed"] > TUNING) is tuning]
     by_key = {(line["arm"], line["seed"], line["measure"]): line for line in lines}
     rows = [
         f"| arm | completions | updates | seeds | greedy | − {control} | sampled | − {control} "
@@ -299,6 +301,7 @@ def main():
     parser.add_argument("task", nargs="?", choices=list(TASKS), default="tiny")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--arms", nargs="+", default=[])
+    parser.add_argument("--tuning", action="store_true", help="the table of the seeds that choose")
     options = parser.parse_args()
     file = STUDY / f"{options.task}.jsonl"
     if options.verb == "run":
@@ -306,7 +309,7 @@ def main():
         run(options.task, options.seeds, options.arms, file)
     else:
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        print(table(lines, options.task))
+        print(table(lines, options.task, options.tuning))
 
 
 if __name__ == "__main__":
