@@ -87,7 +87,7 @@ def test_a_recipe_that_lies_elsewhere_runs_no_code(canary, tmp_path, monkeypatch
 def test_a_recipe_uploads_no_model_and_writes_below_outputs(tmp_path):
     for line in ("push_to_hub: true", "hub_token: x", "hub_model_id: a/b", "trackio_space_id: a/b"):
         [message] = faults_of(tmp_path, end=f"  {line}\n")
-        assert "not set here" in message, line
+        assert f"{line.split(':')[0]} is not offered" in message, line
     for folder in ("../x", "/tmp/x", "outputs/../x", "outputs/x/../../.."):
         [message] = faults_of(tmp_path, end=f"output_dir: {folder}\n")
         assert "outputs/" in message, folder
