@@ -84,6 +84,10 @@ def test_a_recipe_that_lies_elsewhere_runs_no_code(canary, tmp_path, monkeypatch
     assert not canary.sings
 
 
+UPLOADS = {"push_to_hub": "true", "hub_token": "x", "hub_model_id": "a/b"}
+UPLOADS["trackio_space_id"] = "a/b"
+
+
 def test_a_recipe_uploads_no_model_and_writes_below_outputs(tmp_path):
     for line in ("push_to_hub: true", "hub_token: x", "hub_model_id: a/b", "trackio_space_id: a/b"):
         [message] = faults_of(tmp_path, end=f"  {line}\n")
