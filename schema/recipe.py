@@ -25,7 +25,7 @@ from schema import configs, meaning
 from schema.names import TRL, entries_of, is_reward_model
 from schema.refused_keys import GONE, reserved
 from schema.renamed import remedy
-from schema.sections import OWN_SECTIONS, Recipe
+from schema.sections import OWN_SECTIONS, Recipe, flat
 from schema.stages import STAGES
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.values import LOCAL_HOSTS, RULES
@@ -69,15 +69,6 @@ def _hint(recipe: dict, *names: str) -> str:
         return f"; it is a key of a section: {', '.join(f'{name}.{key}' for name in fitting)}"
     reason = sections and reserved(sections[0])[key]
     return f": {reason}" if reason else ""
-
-
-def _leaves(value: Any, keys: tuple) -> Iterator[tuple]:
-    """Yield the keys of each value that is no mapping."""
-    if not isinstance(value, dict):
-        yield keys
-        return
-    for key, inner in value.items():
-        yield from _leaves(inner, (*keys, key))
 
 
 def _data_sets(recipe: dict) -> Iterator[tuple[tuple, Any]]:
@@ -216,14 +207,13 @@ class Draft:
 
     def _fault_section(self, section: str):
         """Refuse an unknown section; where other libraries have its keys, each in its line."""
-        leaves = list(_leaves(self.values[section], (section,)))
-        hints = {keys: remedy(dotted(keys)) for keys in leaves if len(keys) > 1}
-        if not any(hints.values()):
+        hints = {name: remedy(name) for name in flat({section: self.values[section]})}
+        if not any(hints.values()) or section in hints:
             hint = _hint(self.values, section) or nearest(section, (*KEYS, "base"))
             self.fault((section,), f"unknown section {section!r}{hint}")
             return
-        for keys, hint in hints.items():
-            self.fault(keys, f"unknown key {dotted(keys)}{hint and f': {hint}'}")
+        for name, hint in hints.items():
+            self.fault(tuple(name.split(".")), f"unknown key {name}{hint and f': {hint}'}")
 
     def _check_section(self, section: str):
         values = self.values[section]
