@@ -78,13 +78,9 @@ def suspicion(gold: str, problem: str) -> Suspicion | None:
     nothing speaks for it, or the gold is too long to read without a limit on the time."""
     if len(gold) > _LONGEST or sum(map(gold.count, "([{")) > _MOST_BRACKETS:
         return None
-    text = re.sub(r"\\[{}]", "", gold)
-    if text.count("{") != text.count("}"):
-        return Suspicion("broken LaTeX: its braces do not match", [])
-    if len(_LEFT.findall(gold)) != len(_RIGHT.findall(gold)):
-        return Suspicion(r"broken LaTeX: `\left` without `\right`", [])
-    if _PART_OF_COMMAND.search(gold):
-        return Suspicion("broken LaTeX: a command lacks its backslash or its end", [])
+    damage = _damage(gold)
+    if damage:
+        return Suspicion(f"broken LaTeX: {damage}", [])
     if SENTENCE.fullmatch(gold):
         return Suspicion("an answer has to say this sentence: mark its value, #### 5", [])
     match = _MEASUREMENT.fullmatch(gold)
@@ -107,6 +103,18 @@ def suspicion(gold: str, problem: str) -> Suspicion | None:
     is_long = isinstance(typed, Words) and len(typed.text.split()) > MOST_WORDS
     if is_long and gold.casefold() not in problem.casefold():
         return Suspicion("an answer has to repeat all of these words: mark its value", [])
+    return None
+
+
+def _damage(gold: str) -> str | None:
+    """What the LaTeX of a gold lacks."""
+    text = re.sub(r"\\[{}]", "", gold)
+    if text.count("{") != text.count("}"):
+        return "its braces do not match"
+    if len(_LEFT.findall(gold)) != len(_RIGHT.findall(gold)):
+        return r"`\left` without `\right`"
+    if _PART_OF_COMMAND.search(gold):
+        return "a command lacks its backslash or its end"
     return None
 
 

@@ -21,11 +21,11 @@ LONGEST = 500  # lines of a file
 # What the house may have: statements of Python, which no packing of lines makes fewer, lines of
 # tests, and lines of the page's JavaScript. A change that needs more raises its number and says why
 # in its message.
-BUDGET = {"rewards/verifier/": 3_600, "everything else": 14_000}
-TEST_LINES = 24_500
-SCRIPT_LINES = 2_700
+BUDGET = {"rewards/verifier/": 3_460, "everything else": 13_540}
+TEST_LINES = 24_100
+SCRIPT_LINES = 2_650
 # The words, by white space, of the pages in docs/, and of one that is longer than the others.
-WORDS = {"docs/": 18_200, "docs/learn.md": 3_500}
+WORDS = {"docs/": 18_150, "docs/learn.md": 3_500}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
