@@ -78,6 +78,7 @@ def test_golds_that_cannot_be_judged_and_letters_that_cannot_be_read_have_a_reme
     # Of several, whatever is held out, one is left to train on.
     letters = [{"problem": f"How old is Bj\u00f6rn {n}?", "answer": 9} for n in range(6)]
     write_lines(tmp_path / "mine.jsonl", [*SUMS, *letters, *UNJUDGEABLE])
-    done = run_stage("check", TINY, f"data.train=[{tmp_path}/mine.jsonl]", *ALONE)
-    assert "correct or remove them (make audit ARGS=" in done.stdout
+    done = run_stage("check", TINY, f"data.train=[{tmp_path}/mine.jsonl]", *ALONE, check=False)
+    assert done.returncode == 2 and "3 of 17 golds cannot be judged" in done.stdout
+    assert "frac{1}{2004!}" in done.stdout and "(make audit ARGS=" in done.stdout
     assert "data.train: the tokenizer has no '\u00f6': the model reads <unk> there" in done.stdout

@@ -184,6 +184,7 @@ def test_the_best_checkpoint_is_the_one_beside_the_others(named, tmp_path):
     Checkpoints(None).on_train_begin(args, state, None)
     assert state.best_model_checkpoint is None
     (tmp_path / "checkpoint-2").mkdir()
+    state = TrainerState(max_steps=9, best_model_checkpoint=named, best_global_step=2)
     Checkpoints(None).on_train_begin(args, state, None)
     assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2"
 

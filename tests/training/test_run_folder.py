@@ -148,7 +148,7 @@ def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
     assert "  evaluate.checkpoint_problems: None there, 192 here" in told
     with pytest.raises(RecipeError, match=r"unknown key evaluate\.held_out") as error:
         recipe_of(tmp_path / "grpo")
-    assert "data.order does not exist: GRPO shuffles its problems" in str(error.value)
+    assert "unknown key data.order: GRPO shuffles its problems" in str(error.value)
 
 
 def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
