@@ -135,7 +135,7 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     values = dict(line.split("=", 1) for line in printed.split("\0") if line)
     lines, handed_on = [], values
     runs = r"^(?:\S*python -m (?:stages|tests|pytest)|seeds: ).*"
-    for line in re.findall(runs, done.stdout, re.M):
+    for line in re.findall(runs, re.sub("^exec ", "", done.stdout, flags=re.M), re.M):
         if line.startswith("seeds: "):
             # whose chain has a make of its own, with more ARGS: see test_makefile.py
             seed, name = line.split()[1], Path(values["RECIPE_FILE"]).stem
