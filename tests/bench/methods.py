@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluation.statistics import over_seeds
 from tests.support import run_stage
 from tests.waits import all_ended
 
@@ -24,7 +25,6 @@ OUTPUTS = Path(__file__).parents[2] / "outputs/methods"
 TUNING = (
     100  # seeds above it choose settings, on held-out problems; the others report, on the test's
 )
-T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for n seeds, 95 %, two-sided
 
 
 @dataclass(frozen=True)
@@ -238,13 +238,12 @@ def pass_at_8(line: dict) -> float:
     return statistics.mean(digit != "0" for digit in line["right"])
 
 
-def over_seeds(values: list[float]) -> str:
-    """The mean in percent, with Student's 95 % interval over seeds."""
-    mean = 100 * statistics.mean(values)
+def in_percent(values: list[float]) -> str:
+    """The mean over seeds in percent, with its 95 % interval where there is more than one."""
     if len(values) < 2:
-        return f"{mean:.1f}"
-    half = 100 * T_95[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
-    return f"{mean:.1f} ± {half:.1f}"
+        return f"{100 * values[0]:.1f}"
+    mean, half = over_seeds(values)
+    return f"{100 * mean:.1f} ± {100 * half:.1f}"
 
 
 def over_problems(pairs: list[tuple[dict, dict]]) -> str:
@@ -278,7 +277,7 @@ def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> s
         cells = [arm, f"{first['completions']:,}", first["updates"], str(len(seeds))]
         for kind in ("greedy", "sampled"):
             own = [by_key[arm, seed, kind] for seed in seeds]
-            cells.append(over_seeds([accuracy(line) for line in own]))
+            cells.append(in_percent([accuracy(line) for line in own]))
             pairs = [
                 (by_key[arm, seed, kind], by_key[control, seed, kind])
                 for seed in seeds
@@ -288,9 +287,9 @@ def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> s
                 cells.append("")
             else:
                 gains = [accuracy(one) - accuracy(two) for one, two in pairs]
-                cells.append(f"{over_seeds(gains)} (problems ± {over_problems(pairs)})")
+                cells.append(f"{in_percent(gains)} (problems ± {over_problems(pairs)})")
         sampled = [by_key[arm, seed, "sampled"] for seed in seeds]
-        cells.append(over_seeds([pass_at_8(line) for line in sampled]))
+        cells.append(in_percent([pass_at_8(line) for line in sampled]))
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 

@@ -1,14 +1,12 @@
 """Held-out accuracy decides which checkpoint is kept, and ends a run whose reward is gamed."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from transformers import TrainerControl, TrainerState
 
 from schema.configs import ACCURACY, RIGHT, even_batch
 from tests.tables import cases, lacking
-from training.saving import Checkpoints, KeepBest
+from training.saving import KeepBest
 from training.watch import fell, gamed
 
 RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]
@@ -55,18 +53,6 @@ def test_it_stops_the_run_and_says_why(capsys):
 def test_the_fall_counts_from_the_last_of_the_best_and_with_a_patience_of_one_at_once():
     assert "at step 20 and" in gamed(judged(0.6, 0.6, 0.5, 0.5), RISING, 2)
     assert gamed(judged(0.6, 0.5), [each for each in RISING if each[0] <= 20], 1) is not None
-
-
-def test_a_best_checkpoint_that_is_gone_is_in_the_way_of_no_later_one(tmp_path):
-    for step, is_there in ((7, False), (8, True)):
-        (tmp_path / "checkpoint-8").mkdir(exist_ok=True)
-        state = TrainerState(best_global_step=step, best_metric=0.9, max_steps=9)
-        arguments = SimpleNamespace(
-            output_dir=str(tmp_path), logging_steps=1, eval_steps=1, save_steps=1
-        )
-        Checkpoints(None).on_train_begin(arguments, state, None)
-        assert (state.best_metric == 0.9) is is_there
-        assert (state.best_model_checkpoint is not None) is is_there
 
 
 def test_what_was_lost_is_weighed_against_what_was_won():

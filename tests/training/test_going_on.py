@@ -178,15 +178,17 @@ def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
 
 @pytest.mark.parametrize("named", [None, "original/checkpoint-2"])
 def test_the_best_checkpoint_is_the_one_beside_the_others(named, tmp_path):
-    """Where the run was before, it may have been deleted, or be that of another run now."""
-    state = TrainerState(max_steps=9, best_model_checkpoint=named, best_global_step=2)
+    """Where the run was before, it may have been deleted, or be that of another run now. One that
+    is gone is in the way of no later one."""
+    best = {"best_model_checkpoint": named, "best_global_step": 2, "best_metric": 0.9}
+    state = TrainerState(max_steps=9, **best)
     args = TrainingArguments(tmp_path, use_cpu=True, report_to=[])
     Checkpoints(None).on_train_begin(args, state, None)
-    assert state.best_model_checkpoint is None
+    assert state.best_model_checkpoint is None and state.best_metric is None
     (tmp_path / "checkpoint-2").mkdir()
-    state = TrainerState(max_steps=9, best_model_checkpoint=named, best_global_step=2)
+    state = TrainerState(max_steps=9, **best)
     Checkpoints(None).on_train_begin(args, state, None)
-    assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2"
+    assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2" and state.best_metric == 0.9
 
 
 def test_less_memory_and_more_patience_go_on(tmp_path):
