@@ -12,16 +12,17 @@ import math
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.statistics import over_seeds
-from tests.support import run_stage
-from tests.waits import all_ended
+from tests.support import ROOT
 
-STUDY = Path(__file__).parents[2] / "docs/study/methods"
-OUTPUTS = Path(__file__).parents[2] / "outputs/methods"
+STUDY = ROOT / "docs/study/methods"
+OUTPUTS = ROOT / "outputs/methods"
 TUNING = (
     100  # seeds above it choose settings, on held-out problems; the others report, on the test's
 )
@@ -64,6 +65,16 @@ class Arm:
     train: Callable[[Task, int, Path], Path]
     completions: int
     updates: str
+
+
+def run_stage(name: str, *arguments: object):
+    """Run a stage to its end, however long that takes.
+
+    Raises:
+        CalledProcessError: it failed; what it printed stands above.
+    """
+    words = [sys.executable, "-m", f"stages.{name}", *map(str, arguments)]
+    subprocess.run(words, cwd=ROOT, check=True, stdout=sys.stderr)
 
 
 def stage(name: str, task: Task, seed: int, folder: Path, *settings: object):
@@ -215,9 +226,8 @@ def run(name: str, seeds: list[int], arms: list[str], file: Path):
                 continue
             arm = ARMS[name][arm_name]
             folder = OUTPUTS / name / f"seed-{seed}" / arm_name.replace(" ", "-").replace(",", "")
-            with all_ended():
-                policy = arm.train(task, seed, folder)
-                counts = measure(task, seed, policy, folder)
+            policy = arm.train(task, seed, folder)
+            counts = measure(task, seed, policy, folder)
             with file.open("a", encoding="utf-8") as handle:
                 for kind, right in counts.items():
                     line = {"task": name, "arm": arm_name, "seed": seed, "measure": kind}
