@@ -23,20 +23,20 @@ from data.problems import judged_by
 from evaluation import report
 from rewards import verifier
 from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
-from runs.folder import CONTROL, has_weights, hash_of, weights_hash
-from schema.configs import setting
-from schema.names import no_such_folder
-from schema.recipe import Recipe
-from schema.sections import Sampling
-from schema.stages import STAGES, finished
-from training.checkpoints import (
+from runs.checkpoints import (
     WARM_START,
     hash_of_model,
     is_adapter,
     model_when_trained,
     require_weights,
 )
-from training.run_folder import find_run
+from runs.records import CONTROL, has_weights, hash_of, weights_hash
+from runs.state import find_run
+from schema.configs import setting
+from schema.names import no_such_folder
+from schema.recipe import Recipe
+from schema.sections import Sampling
+from schema.stages import STAGES, finished
 
 
 class Contestant(NamedTuple):

@@ -16,11 +16,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from console.faults import Fault, RecipeError
 from machine.hardware import nvidia_smi
 from rewards.verifier import last_turn
+from runs.checkpoints import is_adapter
 from schema import configs
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
-from training.checkpoints import is_adapter
 from training.model import adapter_settings, base_model, checked, load_for_answers
 from training.tools import sample_in_turns
 

@@ -19,6 +19,7 @@ from evaluation.golds import gold_faults, say_examples, some_golds
 from evaluation.probe import rows_by_pass_rate
 from machine.hardware import Card
 from machine.launch import counted
+from runs.state import not_probed
 from schema.advice import fault_at, faults_of_error
 from schema.configs import generation, hours_of_run, setting, tokens_per_second
 from schema.names import is_reward_model
@@ -28,7 +29,6 @@ from training import memory
 from training.model import checked, load_tokenizer, require_reward_model
 from training.problem_sets import load_train, prompt_lengths
 from training.rows import longest_prompt
-from training.run_folder import not_probed
 
 # Numbers of parameters: below SMALL, full training uses the learning rates of a small network;
 # above LARGE, no CPU trains a recipe in days.

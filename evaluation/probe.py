@@ -23,12 +23,12 @@ from data.json_files import LARGEST, all_lines, json_lines
 from evaluation.answers import Answers, Contestant, answer_settings
 from evaluation.report import batches, differing_settings
 from evaluation.statistics import all_alike, from_to, interval, wilson
+from runs.checkpoints import write_whole
+from runs.state import PASS_RATES, warm_start_of
 from schema.configs import setting, with_floats
 from schema.recipe import Recipe
 from training import memory
-from training.checkpoints import write_whole
 from training.rows import rows_that_fit
-from training.run_folder import PASS_RATES, warm_start_of
 
 # Settings of a completion that change a pass rate by chance and rounding at most. `trained` is a
 # path; `weights` identifies the policy.

@@ -24,9 +24,9 @@ from evaluation.statistics import (
     pass_at_k,
     verdict,
 )
-from runs.folder import CONTROL, read_answers
+from runs.checkpoints import write_whole
+from runs.records import CONTROL, read_answers
 from schema.stages import STAGES
-from training.checkpoints import write_whole
 from training.watch import may_have_fallen
 
 EXAMPLES = 3  # of each kind of flip

@@ -22,7 +22,9 @@ from data.prompt import messages, transcript
 from data.sources import HUB
 from evaluation import pictures
 from evaluation.report import compare, table_and_verdicts
-from runs.folder import (
+from runs.checkpoints import is_adapter, write_whole
+from runs.lock import lock
+from runs.records import (
     Run,
     evaluations,
     has_type,
@@ -39,10 +41,8 @@ from schema import configs
 from schema.configs import ACCURACY, RIGHT
 from schema.names import RESERVED, name_and_arguments
 from schema.stages import STAGES
-from training.checkpoints import is_adapter, write_whole
 from training.tiny_models import BUILDERS
 from training.watch import PARTS, advice_on
-from training.writing import lock
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 # The data sets that grpo-recipes generates, and what they consist of.

@@ -15,12 +15,12 @@ from console.terminal import clean, make_command, say
 from data import prompt
 from data.problems import LONGEST
 from machine.launch import to_machine
-from runs.folder import find_runs
+from runs.records import find_runs
+from runs.state import recipe_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import finished
 from stages.cli import quiet_libraries, run
-from training.run_folder import recipe_of
 
 COMMANDS = """\
 /gold 42    judges the last answer as the reward does, with 42 for the right one

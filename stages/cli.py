@@ -31,9 +31,9 @@ from console.terminal import clean, complain, is_main_process, say
 from data import limits
 from data.sources import DataError
 from machine.launch import device_line, launched_here, read_for, require, to_machine
+from runs.lock import unwritten
 from schema.recipe import Recipe
 from training.process_group import FAILED, LINGER, is_lost, leave, leave_group
-from training.writing import unwritten
 
 
 def run(

@@ -9,9 +9,9 @@ import glob
 from pathlib import Path
 
 from console.terminal import say, say_markdown
+from runs.checkpoints import write_whole
+from runs.lock import lock
 from stages.cli import run
-from training.checkpoints import write_whole
-from training.writing import lock
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
 

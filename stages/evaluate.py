@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, make_line, say, say_markdown
+from runs.lock import lock
 from schema.names import samplings
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
 from stages.cli import begin, run
 from training.problem_sets import load_benchmarks, share_held_out, train_and_held_out
-from training.writing import lock
 
 if TYPE_CHECKING:
     from evaluation.answers import Contestant

@@ -16,13 +16,13 @@ from console.faults import RecipeError
 from console.terminal import is_main_process, make_command, make_line, say
 from data.json_files import read_object
 from machine.launch import device_line, require, to_machine
+from runs.state import RunFolder, find_run, not_probed, warm_start_of
 from schema import configs
 from schema.recipe import Recipe, require_values
 from schema.stages import STAGES, Stage, chain
 from schema.values import remote_trackers
 from stages.cli import quiet_libraries
 from training.problem_sets import load_data
-from training.run_folder import RunFolder, find_run, not_probed, warm_start_of
 
 if TYPE_CHECKING:
     from training.train import Interrupts

@@ -12,10 +12,10 @@ from pathlib import Path
 from console.faults import RunStopped
 from console.terminal import duration
 from data.problems import weighted
+from runs.checkpoints import altered
 from schema.recipe import Recipe
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
-from training.checkpoints import altered
 from training.problem_sets import share_held_out
 from training.watch import advice_on
 

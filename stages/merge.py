@@ -17,15 +17,15 @@ from console.terminal import make_command, say
 from data import prompt
 from data.json_files import read_object
 from evaluation.run_pages import model_card
-from runs.folder import read_run, some_groups, weights_hash
+from runs.checkpoints import sync_tree, write_whole
+from runs.lock import lock
+from runs.records import read_run, some_groups, weights_hash
+from runs.state import find_run
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run
-from training.checkpoints import sync_tree, write_whole
 from training.model import load_model, load_tokenizer
-from training.run_folder import find_run
 from training.sampling import merge_at_random, separate_shared
 from training.saving import log_probabilities
-from training.writing import lock
 
 MERGED_FROM = "merged_from.json"  # the hashes of the trained policy's weights
 # Nats between the log-probabilities of the merged model and of the adapter on its base: the largest

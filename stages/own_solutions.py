@@ -7,11 +7,11 @@ only for half an hour.
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
+from runs.lock import lock
+from runs.state import find_run
 from schema.recipe import Recipe
 from stages.cli import begin, run
 from training.problem_sets import load_train
-from training.run_folder import find_run
-from training.writing import lock
 
 
 def main(recipe: Recipe, if_needed: bool = False):

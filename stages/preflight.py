@@ -23,13 +23,13 @@ from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import clean
 from machine.hardware import wrong_count
 from machine.launch import counted, launched_here, missing, read_for
+from runs.checkpoints import has_training
+from runs.state import conflicts, not_probed
 from schema.advice import warnings_of
 from schema.recipe import Recipe
 from schema.stages import STAGES, audits_before_training
 from stages.cli import mistakes_reported, quiet_libraries
-from training.checkpoints import has_training
 from training.problem_sets import refused_here, train_and_held_out
-from training.run_folder import conflicts, not_probed
 
 OWN_SOLUTIONS = "own_solutions"
 

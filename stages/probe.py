@@ -11,13 +11,13 @@ from console.faults import RecipeError
 from console.terminal import make_command, say, say_markdown
 from evaluation import probe
 from evaluation.engines import engine
+from runs.lock import lock
+from runs.state import PASS_RATES
 from schema.configs import setting
 from schema.recipe import Recipe
 from stages.cli import begin, run
 from training.model import load_tokenizer
 from training.problem_sets import load_train
-from training.run_folder import PASS_RATES
-from training.writing import lock
 
 PROBLEMS = 512
 

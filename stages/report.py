@@ -10,9 +10,9 @@ from console.faults import Fault, RecipeError
 from console.terminal import say, say_markdown
 from evaluation import run_pages
 from evaluation.report import write
-from runs.folder import LABELS
+from runs.lock import lock
+from runs.records import LABELS
 from stages.cli import run
-from training.writing import lock
 
 
 def main(folder: Path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from console.faults import RecipeError
 from console.terminal import say
-from runs.folder import find_runs, name_of
+from runs.records import find_runs, name_of
 from stages.cli import run
 from viewer.page import NAME, write
 

@@ -10,12 +10,12 @@ from functools import cache
 
 import pytest
 
+from runs.checkpoints import write_manifest
 from schema import configs
 from schema.sections import OWN_SECTIONS
 from tests.support import CHAIN, ROOT, read_recipe, refused, run_stage, same_weights
 from tests.test_rooms import FILES, tree
 from tests.waits import capture
-from training.checkpoints import write_manifest
 
 # The functions whose messages advise to resume a run, and the file of the test that does.
 FOLLOWED = {

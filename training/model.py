@@ -36,12 +36,12 @@ from console.faults import (
 from console.terminal import say
 from data import hub, prompt
 from machine import hardware
+from runs.checkpoints import BASE, hash_of_model, is_adapter, model_when_trained
 from schema import configs
 from schema.advice import fault_at
 from schema.recipe import Recipe
 from schema.values import as_list
 from training import chat_templates, model_files
-from training.checkpoints import BASE, hash_of_model, is_adapter, model_when_trained
 from training.cpu import answer_cheaply, speed_up, speed_up_adapter
 from training.sampling import without_adapter
 from training.tiny_models import built_model

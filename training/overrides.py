@@ -15,7 +15,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.functional import pad
 from transformers import TrainerCallback, set_seed
 
-from runs.folder import SAME_QUESTIONS
+from runs.records import SAME_QUESTIONS
 from schema.configs import WITHOUT_SIGNAL
 from training.cpu import keeping_order, sharing_prompts
 from training.sampling import knows_distances_alone

@@ -12,9 +12,9 @@ import torch
 from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
 from console.terminal import duration, say
+from runs.checkpoints import write_whole
 from schema.configs import WITHOUT_SIGNAL
 from schema.recipe import Recipe
-from training.checkpoints import write_whole
 from training.watch import PARTS, History
 
 # trl's metric → its word on the line. The mean of each reward follows the first word, under the

@@ -1,6 +1,6 @@
-"""Gives every checkpoint a manifest, so that a partial one never counts (see checkpoints.py), and
-saves no weights that are not finite. Decides which checkpoint to keep and when to stop, by
-greedy accuracy on held-out problems, not by training reward.
+"""Gives every checkpoint a manifest, so that a partial one never counts (see
+runs/checkpoints.py), and saves no weights that are not finite. Decides which checkpoint to keep
+and when to stop, by greedy accuracy on held-out problems, not by training reward.
 
 A gamed reward keeps rising while answers get worse, and no training curve shows it. Every
 `grpo.eval_steps` steps the policy answers `evaluate.checkpoint_problems` of the held-out problems;
@@ -21,9 +21,7 @@ from trl import GRPOTrainer
 from console.faults import RunStopped
 from console.terminal import say
 from data import prompt
-from schema.configs import ACCURACY, RIGHT
-from schema.recipe import Recipe
-from training.checkpoints import (
+from runs.checkpoints import (
     MANIFEST,
     checkpoints_of,
     newest_good,
@@ -32,6 +30,8 @@ from training.checkpoints import (
     sync_records,
     write_manifest,
 )
+from schema.configs import ACCURACY, RIGHT
+from schema.recipe import Recipe
 from training.model import load_model
 from training.scoring import Batch
 from training.watch import gamed

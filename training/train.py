@@ -37,18 +37,18 @@ from console.faults import (
 )
 from console.terminal import clean, make_command, say
 from data import hub
-from runs.folder import public
+from runs.checkpoints import checkpoints_of, has_training, resume_advice
+from runs.lock import run_folders, unwritten
+from runs.records import public
+from runs.state import RunFolder
 from schema.configs import processes, setting, settings
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
-from training.checkpoints import checkpoints_of, has_training, resume_advice
 from training.model import base_model, name_base
 from training.process_group import in_group, is_lost, leave, leave_group
 from training.progress import Metrics, Progress, Stopwatch
-from training.run_folder import RunFolder
 from training.sampling import without_adapter
 from training.saving import Checkpoints
-from training.writing import run_folders, unwritten
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that
 # torch does not know.

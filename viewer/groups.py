@@ -9,7 +9,7 @@ from zlib import crc32
 
 from data.prompt import question_text, transcript
 from data.sources import DataError, parquet
-from runs.folder import SAME_QUESTIONS
+from runs.records import SAME_QUESTIONS
 from schema.names import RESERVED
 from viewer.runs import CUT, EXCERPT, finite
 

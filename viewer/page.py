@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from console.terminal import say
-from runs.folder import SAME_QUESTIONS, completion_files, public, recipe_in, require_grpo
-from training.checkpoints import write_whole
+from runs.checkpoints import write_whole
+from runs.records import SAME_QUESTIONS, completion_files, public, recipe_in, require_grpo
 from viewer import groups
 from viewer.runs import (
     about,

@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluation import report
 from evaluation.statistics import wilson
-from runs.folder import (
+from runs.records import (
     CONTROL,
     evaluations,
     has_weights,

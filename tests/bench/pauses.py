@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from runs.folder import file_hash
+from runs.records import file_hash
 from tests.support import ROOT
 
 # Stage → phase → the function in which it is stopped, at which of its calls, and after how many
@@ -28,7 +28,7 @@ SHARED = {
     "loading the model": ("training.model.load_weights", 1, 0.05),
     "a step": ("transformers.Trainer.training_step", 40, 0.01),
     "saving": ("training.saving.write_manifest", 1, 0.005),
-    "the end": ("training.run_folder.RunFolder.finish", 1, 0.005),
+    "the end": ("runs.state.RunFolder.finish", 1, 0.005),
 }
 PHASES = {
     "sft": SHARED,

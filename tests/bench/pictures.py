@@ -11,7 +11,7 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
-from runs.folder import find_runs
+from runs.records import find_runs
 from tests.viewer.browser import CHROMIUM, FLAGS, address_of
 
 FOLDER = Path("docs/img")

@@ -7,7 +7,7 @@ import pytest
 
 from console.faults import RecipeError
 from evaluation.compare_runs import difference, read_arms, table
-from runs.folder import read_run
+from runs.records import read_run
 from stages import compare
 from tests import made_runs as made
 from tests.evaluation.test_report import answers

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from console.faults import RecipeError
 from evaluation import pictures, run_pages
-from runs.folder import Run, weights_hash
+from runs.records import Run, weights_hash
 from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
 from tests.made_runs import chat, write_json
@@ -188,7 +188,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     with pytest.raises(RecipeError, match="holds no finished run"):
         run_pages.write(run)
     (run / "kept").rename(run / "summary.json")
-    program = "import sys; from pathlib import Path; from training.writing import lock\n"
+    program = "import sys; from pathlib import Path; from runs.lock import lock\n"
     program += "lock(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     with start_command([sys.executable, "-c", program, str(run)], **pipes) as holder:

@@ -13,6 +13,7 @@ import pytest
 from data import imports
 from evaluation import audit, findings
 from machine import hardware
+from runs.state import find_run
 from schema import advice, configs
 from schema.recipe import load_recipe
 from stages import check, recipes
@@ -26,7 +27,6 @@ from tests.support import (
     write_lines,
 )
 from tests.tables import lacking, row_cases, rows, yaml_text
-from training.run_folder import find_run
 from training.tiny_models import built_model
 
 LEVEL = re.compile(r"^(?:error|warning|note): .*$", re.M)

@@ -4,10 +4,10 @@ written."""
 import pytest
 
 from console.faults import RecipeError
+from runs import checkpoints
 from schema.recipe import load_recipe
 from stages import merge
 from tests.support import run_stage
-from training import checkpoints
 from training.model import load_model, load_tokenizer
 from training.saving import log_probabilities
 

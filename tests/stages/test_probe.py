@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from evaluation.report import batches
+from runs.state import as_yaml
 from schema.configs import without_place
 from schema.recipe import load_recipe
 from tests.support import (
@@ -24,7 +25,6 @@ from tests.support import (
 )
 from tests.tables import cases
 from training.problem_sets import load_train
-from training.run_folder import as_yaml
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = [

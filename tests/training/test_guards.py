@@ -26,9 +26,10 @@ from accelerate.optimizer import AcceleratedOptimizer
 from transformers import TrainerControl
 
 from console.faults import RunStopped
+from runs import checkpoints
 from tests.made_runs import write_json
 from tests.support import run_program
-from training import checkpoints, saving, scoring, train
+from training import saving, scoring, train
 from training.saving import Checkpoints, FiniteNumbers
 from training.scoring import Batch, GuardedReward
 

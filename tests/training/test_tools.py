@@ -15,7 +15,7 @@ from evaluation.audit import score_responses, with_wrong_answers
 from rewards.completion import content
 from rewards.tools import calculator
 from rewards.verifier.hosts import judged_text
-from runs.folder import completion_files
+from runs.records import completion_files
 from schema import configs
 from schema.names import tools_of
 from schema.recipe import load_recipe

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from runs.folder import completion_files, recipe_in
+from runs.records import completion_files, recipe_in
 from tests import made_runs
 from tests.tables import cases
 from tests.viewer.browser import data

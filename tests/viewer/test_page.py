@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from console.terminal import UNSEEN
-from runs import folder as run_files
+from runs import records as run_files
 from stages import view
 from tests import made_runs
 from tests.support import ROOT, far_below_quadratic, refused, run_stage, write_lines

@@ -8,7 +8,7 @@ from console.faults import RecipeError
 from data.identity import fingerprint
 from data.json_files import LARGEST
 from evaluation import report
-from runs.folder import find_runs, name_of, recipe_in, run_file
+from runs.records import find_runs, name_of, recipe_in, run_file
 from tests import made_runs
 from tests.support import write_lines
 from tests.tables import cases, lacking

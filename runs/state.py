@@ -26,14 +26,7 @@ from data.json_files import LARGEST, read_object
 from data.problems import changes, judged_by
 from machine import hardware
 from machine.launch import to_machine
-from runs.folder import section
-from schema import configs
-from schema.configs import SPLIT, processes, setting, without_place
-from schema.recipe import Recipe, load_recipe
-from schema.sections import flat
-from schema.stages import STAGES, chain, finished
-from schema.text import Unreadable, saved
-from training.checkpoints import (
+from runs.checkpoints import (
     has_training,
     newest_good,
     require_weights,
@@ -42,8 +35,15 @@ from training.checkpoints import (
     weights_of,
     write_whole,
 )
-from training.going_on import goes_on, learned, sources_of, why_not_longer, with_defaults
-from training.writing import lock
+from runs.identity import goes_on, learned, sources_of, why_not_longer, with_defaults
+from runs.lock import lock
+from runs.records import section
+from schema import configs
+from schema.configs import SPLIT, processes, setting, without_place
+from schema.recipe import Recipe, load_recipe
+from schema.sections import flat
+from schema.stages import STAGES, chain, finished
+from schema.text import Unreadable, saved
 
 # The pass rates that a probe has measured: see evaluation/probe.py.
 PASS_RATES = "pass_rates.jsonl"

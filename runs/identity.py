@@ -8,12 +8,7 @@ from pathlib import Path
 from data.imports import files_run
 from data.json_files import read_object
 from data.problems import for_rewards
-from schema import configs
-from schema.names import is_reward_model, reward_function
-from schema.recipe import Recipe
-from schema.stages import STAGES
-from schema.text import Unreadable, saved
-from training.checkpoints import (
+from runs.checkpoints import (
     BASE,
     WARM_START,
     checkpoints_of,
@@ -21,6 +16,11 @@ from training.checkpoints import (
     hash_of_model,
     step_of,
 )
+from schema import configs
+from schema.names import is_reward_model, reward_function
+from schema.recipe import Recipe
+from schema.stages import STAGES
+from schema.text import Unreadable, saved
 
 
 def learned(settings: dict) -> dict:

@@ -16,7 +16,7 @@ from pathlib import Path
 from console.faults import RecipeError
 from console.terminal import say
 from data.json_files import read_object
-from runs.folder import SAME_QUESTIONS, file_hash, sha256
+from runs.records import SAME_QUESTIONS, file_hash, sha256
 from schema.stages import finished
 
 MANIFEST = "manifest.json"

@@ -9,14 +9,14 @@ import pytest
 from transformers import TrainerState, TrainingArguments
 
 from console.faults import RecipeError
+from runs.checkpoints import BASE
+from runs.identity import sources_of
+from runs.state import RunFolder, as_yaml, conflict, find_run
 from schema import configs
 from schema.recipe import load_recipe
 from tests.made_runs import write_json
 from tests.support import CHAIN, refused, run_stage, same_weights
 from tests.tables import cases
-from training.checkpoints import BASE
-from training.going_on import sources_of
-from training.run_folder import RunFolder, as_yaml, conflict, find_run
 from training.saving import Checkpoints
 from training.train import out_of_memory
 from training.watch import gamed

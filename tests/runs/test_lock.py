@@ -13,14 +13,14 @@ import sys
 import pytest
 
 from console.faults import RecipeError
+from runs import lock as locking
+from runs.checkpoints import write_whole
+from runs.lock import unwritten
 from stages import split_options
 from tests.stage_process import Started
 from tests.support import ROOT, as_process_1, refused, send
 from tests.tables import cases, row_cases
 from tests.waits import run_command, start_command, until
-from training import writing
-from training.checkpoints import write_whole
-from training.writing import unwritten
 
 RUN = """recipes/tiny-arithmetic.yaml data.validation=40 sft=null grpo.max_steps=4
     grpo.save_steps=2 grpo.num_iterations=1 grpo.per_device_train_batch_size=16
@@ -52,7 +52,7 @@ def test_a_folder_that_was_only_locked_is_removed(tmp_path):
 
 
 LOCK = """
-import sys; from pathlib import Path; from training.writing import lock
+import sys; from pathlib import Path; from runs.lock import lock
 folder = Path(sys.argv[1])
 lock(folder)
 (folder / ".lock").read_text()
@@ -85,7 +85,7 @@ def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(RecipeError) as told:
-            writing.lock(tmp_path)
+            locking.lock(tmp_path)
     assert str(told.value).startswith(f"{tmp_path} is in use by process {number}: wait for it")
 
 
@@ -118,10 +118,10 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(writing, "_locks", {})
-    monkeypatch.setattr(writing.fcntl, "flock", refused)
+    monkeypatch.setattr(locking, "_locks", {})
+    monkeypatch.setattr(locking.fcntl, "flock", refused)
     monkeypatch.setattr(os, "fsync", syncs_files)
-    writing.lock(tmp_path / "x")
+    locking.lock(tmp_path / "x")
     write_whole(tmp_path / "x/y", "z")
     warning = f"{tmp_path}/x is on a disk without locks (No locks available): start no"
     assert warning in capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
 
 @cases(__file__, "errors")
 def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "run_folders", [])  # other tests train in this process
+    monkeypatch.setattr(locking, "run_folders", [])  # other tests train in this process
     arguments = [text] if number is None else [getattr(errno, number), text]
     if file:
         arguments.append(file)
@@ -140,7 +140,7 @@ def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, m
         return
     stopped = unwritten(error)
     assert str(stopped).startswith(said) and stopped.exit_code == 2
-    monkeypatch.setattr(writing, "run_folders", [run])
+    monkeypatch.setattr(locking, "run_folders", [run])
     assert f"{run} was moved or removed" in str(unwritten(error))
     run.mkdir()
     stopped = unwritten(error)

@@ -11,14 +11,14 @@ from ruamel.yaml import YAML
 
 from data import hub
 from data.problems import data_of
+from runs import checkpoints, state
+from runs.checkpoints import BASE
+from runs.state import conflict, find_run, not_probed, recipe_of
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
 from tests.support import ROOT, refused
 from tests.tables import cases, lacking
-from training import checkpoints, run_folder
-from training.checkpoints import BASE
 from training.model import adapter_settings
-from training.run_folder import conflict, find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 ALL_STAGES = ("--stages", "sft", "grpo", "evaluate")
@@ -342,7 +342,7 @@ def test_a_run_is_finished_once_its_weights_are_on_the_disk_and_only_with_them(
     (folder / "model.safetensors").write_bytes(b"weights")
     on_disk = []
     monkeypatch.setattr(checkpoints, "sync", on_disk.append)
-    monkeypatch.setattr(run_folder, "write_whole", lambda *_: on_disk.append("summary"))
+    monkeypatch.setattr(state, "write_whole", lambda *_: on_disk.append("summary"))
     find_run(recipe, "grpo").finish({"steps": 1})
     assert on_disk.index(folder / "model.safetensors") < on_disk.index("summary")
     monkeypatch.undo()
@@ -392,10 +392,10 @@ def test_a_run_begins_where_git_is_not_installed(tmp_path, monkeypatch):
 def test_git_is_asked_of_this_checkout_alone(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     monkeypatch.chdir(tmp_path)
-    assert run_folder._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
-    monkeypatch.setattr(run_folder, "ROOT", tmp_path / "archive")  # inside another's repository
+    assert state._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
+    monkeypatch.setattr(state, "ROOT", tmp_path / "archive")  # inside another's repository
     (tmp_path / "archive").mkdir()
-    assert run_folder._git("rev-parse", "--show-toplevel") == ""
+    assert state._git("rev-parse", "--show-toplevel") == ""
 
 
 def test_other_versions_are_told_on_resume(tmp_path, capsys):
@@ -447,8 +447,8 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
 
 
 def test_a_flipped_bit_of_a_large_file_is_noticed_whatever_its_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("runs.folder.LARGE", 0)
-    monkeypatch.setattr("runs.folder.HASHES", tmp_path / "hashes.json")
+    monkeypatch.setattr("runs.records.LARGE", 0)
+    monkeypatch.setattr("runs.records.HASHES", tmp_path / "hashes.json")
     checkpoint = tmp_path / "checkpoint-1"
     checkpoint.mkdir()
     weights = checkpoint / "model.safetensors"
@@ -463,7 +463,7 @@ def test_a_flipped_bit_of_a_large_file_is_noticed_whatever_its_time(tmp_path, mo
 
 
 def test_a_hash_that_cannot_be_remembered_is_computed(tmp_path, monkeypatch):
-    monkeypatch.setattr("runs.folder.LARGE", 0)
-    monkeypatch.setattr("runs.folder.HASHES", tmp_path / "file/hashes.json")
+    monkeypatch.setattr("runs.records.LARGE", 0)
+    monkeypatch.setattr("runs.records.HASHES", tmp_path / "file/hashes.json")
     (tmp_path / "file").write_text("not a folder, so that nothing is written in it")
     assert len(checkpoints.file_hash(tmp_path / "file")) == 64

@@ -11,8 +11,8 @@ from typing import IO
 
 from console.faults import RecipeError, RunStopped
 from console.terminal import make_line, say
+from runs.checkpoints import resume_advice
 from schema.stages import finished
-from training.checkpoints import resume_advice
 
 _locks: dict[Path, IO] = {}
 # The folders that were created for a lock, with those above them, the innermost first.
