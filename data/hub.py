@@ -49,7 +49,7 @@ def is_offline() -> bool:
 
 
 @contextlib.contextmanager
-def unasked() -> Iterator[None]:
+def offline() -> Iterator[None]:
     """Keep the block from asking the Hub for anything: the files of a local folder may name models
     there that the user never asked for."""
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True

@@ -33,7 +33,7 @@ from training.sampling import (
     empty_cache,
     generation_settings,
     has_plain_cache,
-    knows_distances_alone,
+    has_relative_positions,
     positions,
     read_prompts,
     share_prompts,
@@ -276,7 +276,7 @@ def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterato
     have the same tokens in them, as the completions of a group have their prompt. Their gradients
     flow back through the keys and values that the rows share."""
     base = without_adapter(model)
-    is_worth_it = columns > 0 and is_large_on_cpu(base) and knows_distances_alone(base)
+    is_worth_it = columns > 0 and is_large_on_cpu(base) and has_relative_positions(base)
     is_worth_it = is_worth_it and not drops_out(model)  # in each row by itself
     # A pass that computes its layers again on its way back keeps no keys and values.
     if not is_worth_it or base.is_gradient_checkpointing or not has_plain_cache(base):

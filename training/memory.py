@@ -26,7 +26,7 @@ from console.terminal import make_command
 from machine.launch import shares_weights
 from schema import configs
 from schema.recipe import Recipe
-from training.model import base_model, looked_at, not_loaded, require_modules
+from training.model import base_model, checked_files, not_loaded, require_modules
 from training.rows import rows_that_fit
 from training.sampling import adapted_layers
 
@@ -199,7 +199,7 @@ def _sampling(
 
 def model_config(recipe: Recipe) -> PretrainedConfig:
     try:
-        with looked_at(base_model(recipe), recipe.model.revision, weights=False) as folder:
+        with checked_files(base_model(recipe), recipe.model.revision, weights=False) as folder:
             return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:
         raise not_loaded(recipe, base_model(recipe), error) from error

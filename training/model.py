@@ -125,10 +125,10 @@ def checked(name: str, revision: str | None, weights: bool = True) -> Path:
 
 
 @contextlib.contextmanager
-def looked_at(name: str, revision: str | None, weights: bool = True) -> Iterator[Path]:
+def checked_files(name: str, revision: str | None, weights: bool = True) -> Iterator[Path]:
     """The folder that `checked` returns; in the block no library asks the Hub for more."""
     folder = checked(name, revision, weights)
-    with hub.unasked():
+    with hub.offline():
         yield folder
 
 
@@ -148,7 +148,7 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     if arguments:
         place = recipe.place("model", "chat_template_kwargs")
     try:
-        with looked_at(name, recipe.model.revision, weights=False) as folder:
+        with checked_files(name, recipe.model.revision, weights=False) as folder:
             model_files.require_tokenizer(folder)
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, padding_side="left", trust_remote_code=False
@@ -198,7 +198,7 @@ def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
         message = f"{adapter} is an adapter of {adapted:.200}, but the recipe's base model is"
         raise RecipeError([f"{message} {base}"])
     try:
-        with looked_at(base, recipe.model.revision, weights=False) as model:
+        with checked_files(base, recipe.model.revision, weights=False) as model:
             settings = model_files.adapter(adapter, model)
     except Exception as error:
         raise not_loaded(recipe, base, error) from error
@@ -304,7 +304,7 @@ def load_model(
     if quantization and torch.cuda.is_available():
         options["device_map"] = {"": PartialState().device}
     try:
-        with looked_at(name, revision) as folder:
+        with checked_files(name, revision) as folder:
             model = load_weights(folder, recipe, **options)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
@@ -317,7 +317,7 @@ def load_model(
         # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
         cast = not (is_deepspeed_zero3_enabled() and quantization is None)
         try:
-            with hub.unasked():
+            with hub.offline():
                 model = PeftModel.from_pretrained(
                     model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
                 )
@@ -406,7 +406,7 @@ def require_reward_model(recipe: Recipe, name: str, weights: bool):
     try:
         if not Path(name).is_dir():
             hub.reach()
-        with looked_at(name, None, weights) as folder:
+        with checked_files(name, None, weights) as folder:
             model_files.require_tokenizer(folder)
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -429,7 +429,7 @@ def load_reward_model(recipe: Recipe, name: str) -> PreTrainedModel:
     """
     require_reward_model(recipe, name, weights=True)
     try:
-        with hub.unasked():
+        with hub.offline():
             return AutoModelForSequenceClassification.from_pretrained(
                 str(Path(name)), num_labels=1, use_safetensors=True, trust_remote_code=False
             )

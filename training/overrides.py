@@ -18,7 +18,7 @@ from transformers import TrainerCallback, set_seed
 from runs.records import SAME_QUESTIONS
 from schema.configs import WITHOUT_SIGNAL
 from training.cpu import keeping_order, sharing_prompts
-from training.sampling import knows_distances_alone
+from training.sampling import has_relative_positions
 from training.scoring import without_signal
 from training.train import sharded
 
@@ -39,7 +39,7 @@ class LeanLoss:
         0 in what it returns, of shape (rows, logits_to_keep). On a CPU a prompt is read once for
         all its completions."""
         unwrapped = self.accelerator.unwrap_model(model)
-        begins_anywhere = knows_distances_alone(unwrapped)
+        begins_anywhere = has_relative_positions(unwrapped)
         rows, width = input_ids.shape
         first = width - logits_to_keep
         passes = []

@@ -270,7 +270,7 @@ def common_beginning(base: PreTrainedModel, ids: torch.Tensor, mask: torch.Tenso
     Args:
         ids, mask: shape (prompts, width), padded on the left.
     """
-    if not knows_distances_alone(base) or not has_plain_cache(base):
+    if not has_relative_positions(base) or not has_plain_cache(base):
         return 0
     first = mask.argmax(1, keepdim=True)
     columns = (first + torch.arange(mask.shape[1])).clamp(max=mask.shape[1] - 1)
@@ -281,7 +281,7 @@ def common_beginning(base: PreTrainedModel, ids: torch.Tensor, mask: torch.Tenso
     return size if size >= WORTH_SHARING else 0
 
 
-def knows_distances_alone(model: PreTrainedModel) -> bool:
+def has_relative_positions(model: PreTrainedModel) -> bool:
     """Whether a model computes the same wherever in a row a text begins: by rotations whose
     frequencies do not depend on the row's length."""
     rotations = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None)

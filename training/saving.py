@@ -123,7 +123,7 @@ class FiniteNumbers(TrainerCallback):
     def __init__(self):
         self.prompts: list = []  # the current batch's, written beside the run when it stops
 
-    def saw(self, batch: Batch):
+    def on_batch(self, batch: Batch):
         """Take note of a batch that was scored (training/scoring.py)."""
         self.prompts = batch.columns["prompts"]
 
@@ -172,7 +172,7 @@ class KeepBest(TrainerCallback):
         self.batch: list[tuple[str, float | None]] = []
         self.right: dict[str, float | None] = {}
 
-    def saw(self, batch: Batch):
+    def on_batch(self, batch: Batch):
         """Take note of a batch that was scored."""
         rewards = batch.rewards["correct_answer"]
         self.batch = list(zip(batch.columns["problem"], rewards, strict=True))

@@ -154,7 +154,7 @@ def _agreed(caught: int | None) -> int | None:
     return signal.Signals(int(highest))
 
 
-@hub.unasked()  # at every save peft would ask it for the base model's config
+@hub.offline()  # at every save peft would ask it for the base model's config
 def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
     """Train from the folder's checkpoint, or from the start without one, and save the model.
 

@@ -136,9 +136,9 @@ class Rewards:
         self.finite = FiniteNumbers()
         self.keep_best = KeepBest(recipe.evaluate.patience)
         self.steps = attach_step_rewards(recipe, tokenizer, self.functions)
-        self.scores.watchers.append(self.finite.saw)
+        self.scores.watchers.append(self.finite.on_batch)
         if chooses:
-            self.scores.watchers.append(self.keep_best.saw)
+            self.scores.watchers.append(self.keep_best.on_batch)
 
     def in_order(self, recipe: Recipe) -> list[GuardedReward | PreTrainedModel]:
         """What trl asks for a reward, in the recipe's order: the functions, and between them the

@@ -335,7 +335,7 @@ def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_pat
     model.weight.grad = torch.zeros(2, 2)
     args = type("Args", (), {"output_dir": str(tmp_path)})
     watch = FiniteNumbers()
-    watch.saw(Batch({"prompts": ["the culprit"]}, {}))
+    watch.on_batch(Batch({"prompts": ["the culprit"]}, {}))
     watch.on_pre_optimizer_step(args, State, None, model=model)
     model.weight.grad[1, 1] = value
     with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):

@@ -103,5 +103,5 @@ def test_the_hub_is_not_asked_when_an_adapter_is_saved(tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         quiet_libraries()
-        hub.unasked()(policy.save_pretrained)(tmp_path)
+        hub.offline()(policy.save_pretrained)(tmp_path)
     assert (tmp_path / "adapter_model.safetensors").is_file()

@@ -17,7 +17,7 @@ from schema.recipe import load_recipe
 from schema.refused_keys import reserved
 from tests.tables import cases
 from training import model_files
-from training.model import load_model, load_tokenizer, looked_at
+from training.model import checked_files, load_model, load_tokenizer
 from training.tiny_models import built_model
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -125,10 +125,10 @@ def test_what_an_adapter_may_not_say(keys, message, theirs):
 
 def test_a_folder_is_loaded_with_the_hub_switched_off(folder, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    with looked_at(str(folder), None):
+    with checked_files(str(folder), None):
         assert constants.is_offline_mode()
     assert not constants.is_offline_mode()
-    with hub.unasked():
+    with hub.offline():
         assert constants.is_offline_mode()
 
 
@@ -140,13 +140,13 @@ def test_a_model_of_the_hub_is_loaded_from_the_files_of_the_list(folder, tmp_pat
     (cache / "refs/main").write_text(commit)
     cached = shutil.copytree(folder, cache / "snapshots" / commit)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    with looked_at("a/b", None) as place:
+    with checked_files("a/b", None) as place:
         assert (place / "model.safetensors").is_file()
     (cached / "model.safetensors").unlink()
-    with looked_at("a/b", None, weights=False):
+    with checked_files("a/b", None, weights=False):
         pass
     with pytest.raises(FileNotFoundError, match="was not downloaded before"):
-        looked_at("a/b", None).__enter__()
+        checked_files("a/b", None).__enter__()
 
 
 def test_what_the_hub_is_asked_for():
