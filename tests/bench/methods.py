@@ -4,6 +4,7 @@ decision are docs/study/methods/plan.md; what this writes beside it are outcomes
 
     python -m tests.bench.methods run tiny --seeds 1 2 3 4 5
     python -m tests.bench.methods table
+    python -m tests.bench.methods picture tiny --file docs/img/methods.png
 """
 
 import argparse
@@ -17,6 +18,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from evaluation.statistics import over_seeds
 from tests.support import ROOT
@@ -179,6 +182,23 @@ ARMS = {
     },
 }
 
+# The arms that one method has at several budgets, for the picture.
+CURVES = {
+    "tiny": {
+        "GRPO": ["GRPO, a third", "GRPO", "GRPO, three times"],
+        "RFT": ["RFT, a third", "RFT", "RFT, three times"],
+        "RFT, twice the updates": ["RFT, twice the updates"],
+        "RFT in three rounds": ["RFT in three rounds", "RFT in three rounds, three times"],
+        "RFT, then GRPO": ["RFT, then GRPO"],
+    },
+    "smollm2": {
+        "GRPO, each batch once": ["GRPO"],
+        "GRPO, each batch twice": ["GRPO, each batch twice"],
+        "RFT": ["RFT"],
+        "RFT in three rounds": ["RFT in three rounds"],
+    },
+}
+
 
 def outcomes_of(file: Path, samples: int) -> list[int]:
     """How many of a problem's samples are right, a number for each problem, in their order."""
@@ -304,13 +324,39 @@ def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> s
     return "\n".join(rows)
 
 
+def draw(lines: list[dict], task: str, picture: Path):
+    """Draw the accuracy of each method over the completions that it had sampled: means over the
+    seeds that report, with 95 % intervals over them; greedily, and sampled at temperature 1."""
+    reported = [line for line in lines if line["seed"] <= TUNING]
+    figure = Figure(figsize=(8, 3.2), layout="constrained")  # inches
+    all_axes = figure.subplots(1, 2, sharey=True)
+    titles = {"greedy": "greedily", "sampled": "sampled at temperature 1"}
+    for axes, (measure_name, title) in zip(all_axes, titles.items(), strict=True):
+        own = [line for line in reported if line["measure"] == measure_name]
+        start = [accuracy(line) for line in own if line["arm"] == "warm start"]
+        axes.axhline(statistics.mean(start), linestyle="--", color="gray", label="warm start")
+        for method, arms in CURVES[task].items():
+            points = []
+            for arm in arms:
+                values = [accuracy(line) for line in own if line["arm"] == arm]
+                if len(values) > 1:
+                    points.append((ARMS[task][arm].completions, *over_seeds(values)))
+            if points:
+                completions, means, halves = zip(*points, strict=True)
+                axes.errorbar(completions, means, halves, marker="o", capsize=3, label=method)
+        axes.set(title=f"right on test problems, {title}", xlabel="completions", xscale="log")
+    all_axes[1].legend(fontsize=7, frameon=False)
+    figure.savefig(picture, dpi=150)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=["run", "table"])
+    parser.add_argument("verb", choices=["run", "table", "picture"])
     parser.add_argument("task", nargs="?", choices=list(TASKS), default="tiny")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--arms", nargs="+", default=[])
     parser.add_argument("--tuning", action="store_true", help="the table of the seeds that choose")
+    parser.add_argument("--file", type=Path, default=Path("methods.png"), help="the picture")
     options = parser.parse_args()
     file = STUDY / f"{options.task}.jsonl"
     if options.verb == "run":
@@ -318,7 +364,10 @@ def main():
         run(options.task, options.seeds, options.arms, file)
     else:
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        print(table(lines, options.task, options.tuning))
+        if options.verb == "picture":
+            draw(lines, options.task, options.file)
+        else:
+            print(table(lines, options.task, options.tuning))
 
 
 if __name__ == "__main__":
