@@ -1,6 +1,5 @@
 """Loads the data sets that a recipe names as clean rows, each problem once."""
 
-import hashlib
 import inspect
 import json
 import math
@@ -440,43 +439,6 @@ def weighted(rows: list[dict]) -> list[dict]:
 def judged_by(row: dict) -> list[str]:
     """What a problem asks, and what its answers are judged by, as its file has it."""
     return [*questions_of(row), str(for_rewards(row)["answer"])]
-
-
-def data_of(train: list[dict], held_out: list[dict]) -> dict[str, str]:
-    """The fingerprints of problems to train on and of held-out ones, and a hash of what all of them
-    are judged by: the entries of a run's data.json that tell later how the data has changed."""
-    judged = sorted(json.dumps(judged_by(row)) for row in (*train, *held_out))
-    return {
-        "train": " ".join(sorted(map(fingerprint, train))),
-        "held_out": " ".join(sorted(map(fingerprint, held_out))),
-        "answers": hashlib.sha256("\n".join(judged).encode()).hexdigest(),
-    }
-
-
-def changes(before: dict, now: dict) -> tuple[str, set[str]]:
-    """How the data has changed since a run began, in words, and the fingerprints of the problems
-    that are held out now and were trained on then.
-
-    Args:
-        before, now: see `data_of`. A run of an older version has no such entries: none is compared.
-    """
-    for key in ("train", "held_out", "answers"):
-        if not isinstance(before.get(key), str) or not isinstance(now.get(key), str):
-            return "", set()
-    trained = set(before["train"].split())
-    held_out = set(before["held_out"].split())
-    held_out_now = set(now["held_out"].split())
-    problems = trained | held_out
-    problems_now = held_out_now | set(now["train"].split())
-    words = ""
-    if problems != problems_now:
-        added = len(problems_now - problems)
-        words = f"{added:,} problems added, {len(problems - problems_now):,} removed"
-    elif before["answers"] != now["answers"]:
-        words = "other answers"
-    elif held_out != held_out_now:
-        words = f"{len(held_out_now):,} problems held out, not {len(held_out):,}"
-    return words, held_out_now & trained
 
 
 def _is_text(text: str) -> bool:

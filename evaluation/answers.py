@@ -23,15 +23,11 @@ from data.problems import judged_by
 from evaluation import report
 from rewards import verifier
 from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
-from runs.checkpoints import (
-    WARM_START,
-    hash_of_model,
-    is_adapter,
-    model_when_trained,
-    require_weights,
-)
-from runs.records import CONTROL, has_weights, hash_of, weights_hash
+from runs.checkpoints import require_weights
+from runs.files import has_weights, hash_of, hash_of_model, is_adapter, weights_hash
+from runs.records import CONTROL
 from runs.state import find_run
+from runs.versions import WARM_START, model_when_trained
 from schema.configs import setting
 from schema.names import no_such_folder
 from schema.recipe import Recipe

@@ -17,7 +17,8 @@ from console.terminal import code, duration
 from evaluation import report, run_pages
 from evaluation.report import Answered
 from evaluation.statistics import from_to, over_seeds, seeds_verdict, verdict
-from runs.records import Run, has_type, has_weights, read_run, stage_of, texts, title
+from runs.files import has_weights
+from runs.records import Run, has_type, read_run, stage_of, texts, title
 from schema import configs
 from schema.configs import WITHOUT_SIGNAL
 from schema.sections import flat

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from console.faults import Fault, RecipeError
 from machine.hardware import nvidia_smi
 from rewards.verifier import last_turn
-from runs.checkpoints import is_adapter
+from runs.files import is_adapter
 from schema import configs
 from schema.names import tools_of
 from schema.recipe import Recipe

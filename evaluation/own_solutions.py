@@ -21,7 +21,7 @@ from data import prompt
 from data.json_files import json_lines
 from evaluation.answers import Contestant, judged
 from evaluation.probe import RepeatedAnswers, draw_order, sampled_at
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from schema.configs import processes, setting
 from schema.names import reward_function
 from schema.recipe import Recipe

@@ -23,7 +23,7 @@ from data.json_files import LARGEST, all_lines, json_lines
 from evaluation.answers import Answers, Contestant, answer_settings
 from evaluation.report import batches, differing_settings
 from evaluation.statistics import all_alike, from_to, interval, wilson
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from runs.state import PASS_RATES, warm_start_of
 from schema.configs import setting, with_floats
 from schema.recipe import Recipe

@@ -24,7 +24,7 @@ from evaluation.statistics import (
     pass_at_k,
     verdict,
 )
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from runs.records import CONTROL, read_answers
 from schema.stages import STAGES
 from training.watch import may_have_fallen

@@ -22,13 +22,12 @@ from data.prompt import messages, transcript
 from data.sources import HUB
 from evaluation import pictures
 from evaluation.report import compare, table_and_verdicts
-from runs.checkpoints import is_adapter, write_whole
+from runs.files import has_weights, is_adapter, write_whole
 from runs.lock import lock
 from runs.records import (
     Run,
     evaluations,
     has_type,
-    has_weights,
     public,
     read_run,
     reduced,

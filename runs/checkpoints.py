@@ -6,28 +6,18 @@ flipped bit leaves one that looks whole. A checkpoint counts only once it holds
 them already on the disk. Older checkpoints are removed only after that.
 """
 
-import errno
-import hashlib
 import json
-import os
 import re
 from pathlib import Path
 
 from console.faults import RecipeError
 from console.terminal import say
 from data.json_files import read_object
-from runs.records import SAME_QUESTIONS, file_hash, sha256
+from runs.files import size_and_hash, sync, sync_tree, weights_of, write_whole
+from runs.records import SAME_QUESTIONS
 from schema.stages import finished
 
 MANIFEST = "manifest.json"
-# The models that a run begins from, among the sources in its versions.json.
-BASE = "weights of model.name_or_path"
-WARM_START = "weights of the warm start"
-
-
-def is_adapter(folder: str | Path | None) -> bool:
-    """Whether a stage's folder holds an adapter for the base model, and not a complete model."""
-    return folder is not None and (Path(folder) / "adapter_config.json").is_file()
 
 
 def has_training(folder: Path) -> bool:
@@ -65,13 +55,6 @@ def altered_weights(run: Path) -> str | None:
         if file.suffix == ".safetensors" or file.name in recorded:  # an older version had no others
             files.append(file)
     return _difference(recorded, run, files)
-
-
-def weights_of(run: Path) -> list[Path]:
-    """The files of a run's trained model or adapter that decide what it answers."""
-    names = ("config.json", "adapter_config.json", "tokenizer.json", "chat_template.jinja")
-    files = run.glob("*")
-    return sorted(file for file in files if file.suffix == ".safetensors" or file.name in names)
 
 
 def _difference(recorded: dict, folder: Path, present: list[Path]) -> str | None:
@@ -127,30 +110,6 @@ def require_weights(folder: Path, command: str):
     raise RecipeError([f"{folder} is finished, but {fault}: put it back, or {remedy}"])
 
 
-def hash_of_files(files: list[Path]) -> str:
-    """The hash of the names and the contents of files."""
-    digest = hashlib.sha256()
-    for file in files:
-        if file.is_file():
-            digest.update(f"{file.name} {file_hash(file)}".encode(errors="replace"))
-    return digest.hexdigest()
-
-
-def hash_of_model(folder: Path) -> str:
-    """The hash of the files in a folder that decide what its model or adapter answers."""
-    return hash_of_files(weights_of(folder))
-
-
-def model_when_trained(folder: Path, name: str) -> str | None:
-    """The hash of a model that the run of a stage's or a checkpoint's folder began from: BASE or
-    WARM_START. None where that run recorded none."""
-    for run in (folder, folder.parent):
-        sources = (read_object(run / "versions.json") or {}).get("sources")
-        if isinstance(sources, dict):
-            return sources.get(name)
-    return None
-
-
 def newest_good(folder: Path) -> str | None:
     """Find a run's newest checkpoint without damage; print why newer ones were passed over."""
     for checkpoint in checkpoints_of(folder):
@@ -159,22 +118,6 @@ def newest_good(folder: Path) -> str | None:
             return str(checkpoint)
         say(f"passed over {checkpoint}: {reason}")
     return None
-
-
-def write_whole(file: Path, text: str):
-    """Write a file so that it exists completely or not at all, whenever the machine stops."""
-    partial = file.with_name(file.name + ".partial")
-    partial.unlink(missing_ok=True)  # it may be a link of somebody else's run to another file
-    try:
-        with partial.open("w", encoding="utf-8") as opened:
-            opened.write(text)
-            opened.flush()
-            os.fsync(opened.fileno())
-        partial.rename(file)
-    except OSError:
-        partial.unlink(missing_ok=True)  # its bytes are needed where the disk is full
-        raise
-    sync(file.parent)
 
 
 def checkpoints_of(folder: Path) -> list[Path]:
@@ -199,10 +142,6 @@ def resume_advice(folder: Path) -> str:
     return f"The same command resumes from {last}"
 
 
-def size_and_hash(file: Path) -> list:
-    return [file.stat().st_size, sha256(file)]
-
-
 def sync_records(run: Path):
     """Put on the disk what a run has written beside its checkpoints: metrics and completions."""
     if (run / "metrics.jsonl").is_file():
@@ -210,21 +149,3 @@ def sync_records(run: Path):
     for name in ("completions", SAME_QUESTIONS):
         if (run / name).is_dir():
             sync_tree(run / name)
-
-
-def sync_tree(folder: Path):
-    """Put a folder's files on the disk, so that a power cut after this takes none of them."""
-    for path in folder.rglob("*"):
-        sync(path)
-    sync(folder)
-
-
-def sync(path: Path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a disk that syncs no folders
-            raise
-    finally:
-        os.close(descriptor)

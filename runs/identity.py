@@ -3,23 +3,24 @@ of its steps; and hashes of what its recipe only names, by which other files are
 
 import hashlib
 import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from data.imports import files_run
+from console.faults import Fault
+from console.terminal import make_command
+from data.identity import fingerprint
 from data.json_files import read_object
-from data.problems import for_rewards
-from runs.checkpoints import (
-    BASE,
-    WARM_START,
-    checkpoints_of,
-    hash_of_files,
-    hash_of_model,
-    step_of,
-)
+from data.problems import judged_by
+from machine.launch import to_machine
+from runs.checkpoints import checkpoints_of, has_training, step_of
+from runs.records import section
 from schema import configs
-from schema.names import is_reward_model, reward_function
+from schema.configs import SPLIT, setting, without_place
 from schema.recipe import Recipe
-from schema.stages import STAGES
+from schema.sections import flat
+from schema.stages import STAGES, chain, finished
 from schema.text import Unreadable, saved
 
 
@@ -92,36 +93,158 @@ def goes_on(recipe: Recipe, stage: str) -> bool:
     return is_stopped and patience != waited and (patience == 0 or patience > (waited or 0))
 
 
-def sources_of(recipe: dict, folder: Path, rows: list[dict]) -> dict[str, str]:
-    """The hashes of the rewards' code, of the models that a run begins from, and of the columns of
-    the data beside what is asked and what answers are judged by.
+BATCH_SIZE, ACCUMULATION, GENERATION = SPLIT
+
+
+def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None:
+    """Find out whether the stage's folder holds a run of another recipe. The fault names the keys
+    that differ, and the ways out; None where nothing stands in the way.
 
     Args:
-        recipe: with all our defaults, as a run saves it.
-        folder: the run's.
-        rows: the training problems.
+        to_train: whether the stage is to be trained, and so may go on for more steps.
     """
-    stage = folder.name
-    samples = STAGES[stage].samples
-    columns = []
-    rewards = {}
-    if samples:
-        rows = map(for_rewards, rows)
-        rewards = recipe["rewards"]
-    for row in rows:  # the order of a file's columns changes nothing
-        columns.append(sorted(row.items()))
-    text = json.dumps(columns, skipkeys=True, default=lambda value: type(value).__name__)
-    hashes = {"columns of data.train": hashlib.sha256(text.encode()).hexdigest()}
-    models = {BASE: recipe["model"]["name_or_path"]}
-    if STAGES[stage].warm_start and recipe.get("sft") is not None:
-        models[WARM_START] = folder.with_name("sft")
-    for name in rewards:
-        if is_reward_model(name):
-            models[f"rewards.{name}"] = name
-        else:
-            files = files_run(reward_function(name).__module__)
-            hashes[f"rewards.{name}"] = hash_of_files(files)
-    for key, model in models.items():
-        if model and Path(model).is_dir():
-            hashes[key] = hash_of_model(Path(model))
-    return hashes
+    path = recipe.stage_dir(stage)
+    if not has_training(path):
+        return None
+    try:
+        saved_recipe = saved(path / "recipe.yaml")
+    except Unreadable as error:
+        message = (
+            f"says what the run beside it was trained with, and cannot be read ({error}): put it"
+            f" back, or move {path} away, or give this run its own folder (output_dir)"
+        )
+        return Fault(str(path / "recipe.yaml"), message)
+    local = to_machine(recipe)
+    wanted = learned(flat(_dependencies(local, without_place(local.resolved()), stage)))
+    trained = learned(flat(_dependencies(local, saved_recipe, stage)))
+    wanted, trained = _by_batch(path, stage, wanted, trained)
+    wanted = with_defaults(wanted, trained)
+    trained = with_defaults(trained, wanted)
+    keys = sorted(wanted.keys() | trained.keys())
+    differing = [key for key in keys if wanted.get(key) != trained.get(key)]
+    if not differing:
+        return None
+    lines = ["a run of another recipe is there:"]
+    lines += [f"  {key}: {trained.get(key)} there, {wanted.get(key)} here" for key in differing]
+    if differing == [f"{stage}.max_steps"]:
+        reason = why_not_longer(recipe, stage)
+        if to_train and reason is None:
+            return None
+        lines.append(reason or f"Or train it on: {make_command(stage, recipe)}")
+    lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
+    lines.append("Or copy the recipe under a new name, or move that run away.")
+    return Fault(str(path), "\n".join(lines))
+
+
+def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
+    """The faults of the stages' folders that hold a run of another recipe, each reason once."""
+    folders = defaultdict(list)
+    for stage in stages:
+        if getattr(recipe, stage) is None:
+            continue
+        fault = conflict(recipe, stage, to_train=True)
+        if fault:
+            folders[fault.message].append(str(fault.place))
+    return [Fault(" and ".join(places), message) for message, places in folders.items()]
+
+
+def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
+    """The sections and keys of a resolved recipe, this one or the one that a run of it saved, that
+    change what the stage of the recipe trains."""
+    sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
+    settings = {}  # what was saved may have any type
+    for key in ("data", "grpo", "evaluate"):
+        settings[key] = section(resolved, key)
+    if stage == "sft":  # it trains on the problems that a probe's pass rates exclude too
+        if settings["data"]:
+            sections["data"] = settings["data"] | {"pass_rate": None}
+        if recipe.data.own_solutions is not None:  # they are cut where GRPO would cut them
+            length = (configs.defaults("grpo") | settings["grpo"])["max_completion_length"]
+            sections["grpo"] = {"max_completion_length": length}
+    elif setting(recipe, "grpo", "eval_steps"):
+        problems = settings["evaluate"].get("checkpoint_problems")
+        sections["evaluate"] = {"checkpoint_problems": problems}
+    return sections
+
+
+def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[dict, dict]:
+    """Make two flat recipes comparable, this one and the folder's: where a batch of the same size
+    is split otherwise, that size replaces the keys that split it."""
+    split_keys = [f"{stage}.{key}" for key in SPLIT]
+    # A finished run is judged as it was trained.
+    if finished(folder) and all(wanted.get(key) == trained.get(key) for key in split_keys):
+        return wanted, trained
+    totals = _with_totals(stage, wanted)
+    totals_trained = _with_totals(stage, trained)
+    products = totals.keys() - wanted.keys()
+    if any(totals[key] != totals_trained.get(key) for key in products):
+        return wanted, trained
+    return totals, totals_trained
+
+
+def _with_totals(stage: str, recipe: dict) -> dict[str, object]:
+    """Replace the keys that split a batch by the rows of a step and of a generation. The new keys
+    say which product they are."""
+    defaults = configs.defaults(stage)
+    merged = dict(recipe)
+    numbers = {}
+    for key in SPLIT:
+        numbers[key] = merged.pop(f"{stage}.{key}", defaults.get(key))
+    size = numbers[BATCH_SIZE]
+    accumulation = numbers[ACCUMULATION]
+    generation = numbers[GENERATION] or accumulation
+    if any(type(number) is not int for number in (size, accumulation, generation)):
+        merged[f"{stage}.{BATCH_SIZE}"] = size  # no run writes such a value
+        return merged
+    merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION}"] = size * accumulation
+    merged[f"{stage}.{BATCH_SIZE} × {GENERATION}"] = size * generation
+    return merged
+
+
+def _command_elsewhere(recipe: Recipe, stage: str) -> str:
+    """The user's command with a new output_dir: the recipe's name with the first free number."""
+    number = 2
+    while Path(f"{recipe.output_dir}-{number}").exists():
+        number += 1
+    overrides = recipe.asked_for.get("ARGS", ())
+    overrides = [word for word in overrides if word.partition("=")[0].strip() != "output_dir"]
+    overrides.append(f"output_dir={recipe.output_dir}-{number}")
+    arguments = recipe.asked_for | {"ARGS": overrides}
+    return make_command(chain() or stage, replace(recipe, asked_for=arguments))
+
+
+def data_of(train: list[dict], held_out: list[dict]) -> dict[str, str]:
+    """The fingerprints of problems to train on and of held-out ones, and a hash of what all of them
+    are judged by: the entries of a run's data.json that tell later how the data has changed."""
+    judged = sorted(json.dumps(judged_by(row)) for row in (*train, *held_out))
+    return {
+        "train": " ".join(sorted(map(fingerprint, train))),
+        "held_out": " ".join(sorted(map(fingerprint, held_out))),
+        "answers": hashlib.sha256("\n".join(judged).encode()).hexdigest(),
+    }
+
+
+def changes(before: dict, now: dict) -> tuple[str, set[str]]:
+    """How the data has changed since a run began, in words, and the fingerprints of the problems
+    that are held out now and were trained on then.
+
+    Args:
+        before, now: see `data_of`. A run of an older version has no such entries: none is compared.
+    """
+    for key in ("train", "held_out", "answers"):
+        if not isinstance(before.get(key), str) or not isinstance(now.get(key), str):
+            return "", set()
+    trained = set(before["train"].split())
+    held_out = set(before["held_out"].split())
+    held_out_now = set(now["held_out"].split())
+    problems = trained | held_out
+    problems_now = held_out_now | set(now["train"].split())
+    words = ""
+    if problems != problems_now:
+        added = len(problems_now - problems)
+        words = f"{added:,} problems added, {len(problems - problems_now):,} removed"
+    elif before["answers"] != now["answers"]:
+        words = "other answers"
+    elif held_out != held_out_now:
+        words = f"{len(held_out_now):,} problems held out, not {len(held_out):,}"
+    return words, held_out_now & trained

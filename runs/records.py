@@ -2,14 +2,11 @@
 the evaluations beside it. A run may be a stranger's, so content that no run writes is ignored or
 refused in one message."""
 
-import contextlib
-import hashlib
-import json
 import math
 import os
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,6 @@ from schema.text import Unreadable, saved
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 SAME_QUESTIONS = "same_questions"  # the folder of the questions that every evaluation samples
 CONTROL = "base+example"
-HASHES = Path("outputs/.hashes.json")
-LARGE = 2**26  # bytes, which take a tenth of a second
 # The labels of a recipe's models, in the order in which they are compared.
 LABELS = ("base", CONTROL, *STAGES)
 INTEGERS = ("id", "sample", "tokens")
@@ -283,51 +278,6 @@ def name_of(run: Path) -> str:
     if not has_outputs:
         name = "/".join(path.strip("/").split("/")[-3:])
     return name.removesuffix("/grpo")
-
-
-def weights_hash(folder: Path) -> list[str] | None:
-    """The hashes of a folder's weights; None for a Hub id."""
-    files = [file for file in sorted(folder.glob("*.safetensors")) if file.is_file()]
-    return list(map(file_hash, files)) or None
-
-
-def has_weights(folder: Path, terms: dict) -> bool:
-    """Whether answers with these settings were made with the weights in a folder."""
-    return terms.get("weights") == weights_hash(folder)
-
-
-def file_hash(file: Path) -> str:
-    """The sha256 of a whole file, which takes half a second or more per GB: that of a large one is
-    remembered in HASHES for as long as its size and time stay."""
-    state = file.stat()
-    key = f"{file.resolve()} {state.st_size} {state.st_mtime_ns}"
-    if state.st_size < LARGE:
-        return _read_hash(file, key)
-    remembered = read_object(HASHES) or {}
-    if key not in remembered:
-        remembered[key] = _read_hash(file, key)
-        with contextlib.suppress(OSError):  # outputs/ may be read-only, or full
-            HASHES.parent.mkdir(exist_ok=True)
-            partial = HASHES.with_suffix(f".{os.getpid()}")
-            partial.write_text(json.dumps(remembered), encoding="utf-8")
-            partial.replace(HASHES)
-    return str(remembered[key])
-
-
-@cache
-def _read_hash(file: Path, key: str) -> str:
-    return sha256(file)
-
-
-def sha256(file: Path) -> str:
-    """The hash of what the file holds now. A flipped bit changes neither its size nor its time."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def hash_of(value: list) -> str:
-    """16 hexadecimal digits that identify a JSON value."""
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 # Its completions: completions/completions_<step>.parquet, the batch of each logged step -----------

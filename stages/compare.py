@@ -9,7 +9,7 @@ import glob
 from pathlib import Path
 
 from console.terminal import say, say_markdown
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from runs.lock import lock
 from stages.cli import run
 

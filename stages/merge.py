@@ -17,9 +17,9 @@ from console.terminal import make_command, say
 from data import prompt
 from data.json_files import read_object
 from evaluation.run_pages import model_card
-from runs.checkpoints import sync_tree, write_whole
+from runs.files import sync_tree, weights_hash, write_whole
 from runs.lock import lock
-from runs.records import read_run, some_groups, weights_hash
+from runs.records import read_run, some_groups
 from runs.state import find_run
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run

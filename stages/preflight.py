@@ -24,7 +24,8 @@ from console.terminal import clean
 from machine.hardware import wrong_count
 from machine.launch import counted, launched_here, missing, read_for
 from runs.checkpoints import has_training
-from runs.state import conflicts, not_probed
+from runs.identity import conflicts
+from runs.state import not_probed
 from schema.advice import warnings_of
 from schema.recipe import Recipe
 from schema.stages import STAGES, audits_before_training

@@ -10,7 +10,7 @@ from console.terminal import inline, make_command, row, say, say_markdown
 from data.json_files import parsed
 from evaluation.report import compared_pairs
 from evaluation.statistics import over_seeds, seeds_verdict
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from schema.recipe import Recipe
 from schema.values import RULES
 from stages.cli import run

@@ -36,7 +36,8 @@ from console.faults import (
 from console.terminal import say
 from data import hub, prompt
 from machine import hardware
-from runs.checkpoints import BASE, hash_of_model, is_adapter, model_when_trained
+from runs.files import hash_of_model, is_adapter
+from runs.versions import BASE, model_when_trained
 from schema import configs
 from schema.advice import fault_at
 from schema.recipe import Recipe

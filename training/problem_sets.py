@@ -11,8 +11,9 @@ from console.terminal import say
 from data import prompt
 from data.identity import Overlap, fingerprint, overlaps, split_validation
 from data.json_files import LARGEST, read_object
-from data.problems import HIDDEN, changes, data_of, for_rewards, is_computed, is_here, load
+from data.problems import HIDDEN, for_rewards, is_computed, is_here, load
 from data.sources import DataError, DataNotReached
+from runs.identity import changes, data_of
 from schema.configs import setting
 from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe

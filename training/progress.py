@@ -12,7 +12,7 @@ import torch
 from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
 from console.terminal import duration, say
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from schema.configs import WITHOUT_SIGNAL
 from schema.recipe import Recipe
 from training.watch import PARTS, History

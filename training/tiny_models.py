@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from console.faults import RecipeError
-from runs.checkpoints import sync_tree
+from runs.files import sync_tree
 
 # One token per character: what a policy of this size can learn in a minute leaves no room for
 # merges.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from console.terminal import say
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from runs.records import SAME_QUESTIONS, completion_files, public, recipe_in, require_grpo
 from viewer import groups
 from viewer.runs import (

@@ -7,10 +7,10 @@ from typing import Any
 
 from evaluation import report
 from evaluation.statistics import wilson
+from runs.files import has_weights
 from runs.records import (
     CONTROL,
     evaluations,
-    has_weights,
     name_of,
     object_in,
     read_answers,

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from runs.records import file_hash
+from runs.files import file_hash
 from tests.support import ROOT
 
 # Stage → phase → the function in which it is stopped, at which of its calls, and after how many

@@ -14,7 +14,8 @@ from ruamel.yaml import YAML
 
 from console.faults import RecipeError
 from evaluation import pictures, run_pages
-from runs.records import Run, weights_hash
+from runs.files import weights_hash
+from runs.records import Run
 from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
 from tests.made_runs import chat, write_json

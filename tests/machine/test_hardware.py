@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 from console.faults import RecipeError
 from machine import hardware
 from machine.launch import device_line, to_machine
-from runs import state
-from runs.state import conflict
+from runs.identity import conflict
+from runs.versions import versions_of
 from schema import configs
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
@@ -262,7 +262,7 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(machine, monkeypatc
     monkeypatch.setattr(hardware, "cpu_name", lambda: "A Chip")
     assert hardware.device() == "CPU (A Chip)"
     of_a_run = {"model": {"name_or_path": None}, "data": {"dir": None}, "seed": 1}
-    versions = state._versions(of_a_run)
+    versions = versions_of(of_a_run)
     assert versions["hardware"] == [hardware.device()] and versions["threads"] == 3
 
 

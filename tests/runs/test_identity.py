@@ -9,9 +9,9 @@ import pytest
 from transformers import TrainerState, TrainingArguments
 
 from console.faults import RecipeError
-from runs.checkpoints import BASE
-from runs.identity import sources_of
-from runs.state import RunFolder, as_yaml, conflict, find_run
+from runs.identity import conflict
+from runs.state import RunFolder, as_yaml, find_run
+from runs.versions import BASE, sources_of
 from schema import configs
 from schema.recipe import load_recipe
 from tests.made_runs import write_json

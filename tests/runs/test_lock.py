@@ -14,7 +14,7 @@ import pytest
 
 from console.faults import RecipeError
 from runs import lock as locking
-from runs.checkpoints import write_whole
+from runs.files import write_whole
 from runs.lock import unwritten
 from stages import split_options
 from tests.stage_process import Started

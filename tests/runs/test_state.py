@@ -10,10 +10,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from data import hub
-from data.problems import data_of
-from runs import checkpoints, state
-from runs.checkpoints import BASE
-from runs.state import conflict, find_run, not_probed, recipe_of
+from runs import checkpoints, files, state, versions
+from runs.identity import conflict, data_of
+from runs.state import find_run, not_probed, recipe_of
+from runs.versions import BASE
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
 from tests.support import ROOT, refused
@@ -194,13 +194,13 @@ FALSE = ('[1e999, "x"]', '[9999999999999999, "x"]', '["67", "x"]', "[67]", "3", 
 STATE = '{"best_model_checkpoint": null, "global_step": 1, "epoch": 0.00125}'
 
 
-def whole(folder, **files):
+def whole(folder, **contents):
     folder.mkdir(exist_ok=True)
-    for name, text in files.items():
+    for name, text in contents.items():
         (folder / f"{name}.json").write_text(text)
     hashes = {}
     for file in checkpoints.files_of(folder):
-        hashes[file.name] = [file.stat().st_size, checkpoints.file_hash(file)]
+        hashes[file.name] = [file.stat().st_size, files.file_hash(file)]
     write_json(folder / "manifest.json", {"step": 1, "files": hashes})
 
 
@@ -211,7 +211,7 @@ def test_an_adapter_goes_on_the_base_that_it_was_trained_on_wherever_that_is(tmp
     base.mkdir()
     (folder / "checkpoint-2").mkdir(parents=True)
     (base / "model.safetensors").write_bytes(b"\0" * 2**25 + b"1")
-    hashes = {BASE: checkpoints.hash_of_model(base)}
+    hashes = {BASE: files.hash_of_model(base)}
     write_json(folder / "versions.json", {"sources": hashes})
     for adapter in (folder, folder / "checkpoint-2"):
         write_json(adapter / "adapter_config.json", {"base_model_name_or_path": str(base)})
@@ -341,7 +341,7 @@ def test_a_run_is_finished_once_its_weights_are_on_the_disk_and_only_with_them(
     recipe, folder = begun(tmp_path, "grpo"), tmp_path / "grpo"
     (folder / "model.safetensors").write_bytes(b"weights")
     on_disk = []
-    monkeypatch.setattr(checkpoints, "sync", on_disk.append)
+    monkeypatch.setattr(files, "sync", on_disk.append)
     monkeypatch.setattr(state, "write_whole", lambda *_: on_disk.append("summary"))
     find_run(recipe, "grpo").finish({"steps": 1})
     assert on_disk.index(folder / "model.safetensors") < on_disk.index("summary")
@@ -392,10 +392,10 @@ def test_a_run_begins_where_git_is_not_installed(tmp_path, monkeypatch):
 def test_git_is_asked_of_this_checkout_alone(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     monkeypatch.chdir(tmp_path)
-    assert state._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
-    monkeypatch.setattr(state, "ROOT", tmp_path / "archive")  # inside another's repository
+    assert versions._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
+    monkeypatch.setattr(versions, "ROOT", tmp_path / "archive")  # inside another's repository
     (tmp_path / "archive").mkdir()
-    assert state._git("rev-parse", "--show-toplevel") == ""
+    assert versions._git("rev-parse", "--show-toplevel") == ""
 
 
 def test_other_versions_are_told_on_resume(tmp_path, capsys):
@@ -403,12 +403,12 @@ def test_other_versions_are_told_on_resume(tmp_path, capsys):
     (tmp_path / "sft/checkpoint-1").rmdir()
     whole(tmp_path / "sft/checkpoint-1", trainer_state=STATE)
     file = tmp_path / "sft/versions.json"
-    versions = json.loads(file.read_text())
+    before = json.loads(file.read_text())
     find_run(recipe, "sft").begin(ROWS)
     assert "versions" not in capsys.readouterr().out
-    now, versions["packages"]["trl"] = versions["packages"]["trl"], "0.1"
-    commit, versions["commit"] = versions["commit"], "0ad"
-    file.write_text(json.dumps(versions))
+    now, before["packages"]["trl"] = before["packages"]["trl"], "0.1"
+    commit, before["commit"] = before["commit"], "0ad"
+    file.write_text(json.dumps(before))
     find_run(recipe, "sft").begin(ROWS)
     expected = f"their last digits: trl 0.1 → {now}, commit 0ad → {commit}\n"
     assert expected in capsys.readouterr().out
@@ -447,15 +447,15 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
 
 
 def test_a_flipped_bit_of_a_large_file_is_noticed_whatever_its_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("runs.records.LARGE", 0)
-    monkeypatch.setattr("runs.records.HASHES", tmp_path / "hashes.json")
+    monkeypatch.setattr("runs.files.LARGE", 0)
+    monkeypatch.setattr("runs.files.HASHES", tmp_path / "hashes.json")
     checkpoint = tmp_path / "checkpoint-1"
     checkpoint.mkdir()
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(b"0000")
     checkpoints.write_manifest(checkpoint)
     assert checkpoints.altered(checkpoint) is None
-    checkpoints.hash_of_files([weights])  # which is remembered
+    files.hash_of_files([weights])  # which is remembered
     time = weights.stat().st_mtime_ns
     weights.write_bytes(b"0010")
     os.utime(weights, ns=(time, time))
@@ -463,7 +463,7 @@ def test_a_flipped_bit_of_a_large_file_is_noticed_whatever_its_time(tmp_path, mo
 
 
 def test_a_hash_that_cannot_be_remembered_is_computed(tmp_path, monkeypatch):
-    monkeypatch.setattr("runs.records.LARGE", 0)
-    monkeypatch.setattr("runs.records.HASHES", tmp_path / "file/hashes.json")
+    monkeypatch.setattr("runs.files.LARGE", 0)
+    monkeypatch.setattr("runs.files.HASHES", tmp_path / "file/hashes.json")
     (tmp_path / "file").write_text("not a folder, so that nothing is written in it")
-    assert len(checkpoints.file_hash(tmp_path / "file")) == 64
+    assert len(files.file_hash(tmp_path / "file")) == 64

@@ -4,7 +4,7 @@ written."""
 import pytest
 
 from console.faults import RecipeError
-from runs import checkpoints
+from runs import files
 from schema.recipe import load_recipe
 from stages import merge
 from tests.support import run_stage
@@ -43,7 +43,7 @@ def test_the_merged_model_is_the_adapter_on_its_base_and_says_by_how_much_not(
     run, capsys, monkeypatch
 ):
     on_disk = []
-    monkeypatch.setattr(checkpoints, "sync", on_disk.append)
+    monkeypatch.setattr(files, "sync", on_disk.append)
     merge.main(run)
     assert run.stage_dir("merged.partial") / "model.safetensors" in on_disk
     assert "tokens of the run differ from the trained policy's by" in capsys.readouterr().out

@@ -26,7 +26,7 @@ from accelerate.optimizer import AcceleratedOptimizer
 from transformers import TrainerControl
 
 from console.faults import RunStopped
-from runs import checkpoints
+from runs import checkpoints, files
 from tests.made_runs import write_json
 from tests.support import run_program
 from training import saving, scoring, train
@@ -456,7 +456,8 @@ def test_what_was_sampled_is_on_the_disk_before_the_checkpoint_counts(tmp_path, 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"1")
     on_disk = []
-    monkeypatch.setattr(checkpoints, "sync", on_disk.append)
+    for module in (files, checkpoints):
+        monkeypatch.setattr(module, "sync", on_disk.append)
     monkeypatch.setattr(checkpoints, "write_whole", lambda file, _: on_disk.append(file))
     checkpoint = saved(tmp_path, 2)
     manifest = on_disk.index(checkpoint / checkpoints.MANIFEST)
