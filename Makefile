@@ -150,8 +150,10 @@ setup: .venv/installed  ## create the environment in .venv; EXTRAS=vllm adds a p
 	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) --require-hashes --requirement .venv/uv.txt
 
 # Not after setup: that would install the versions in the lock, which a changed version contradicts.
-lock: .venv/bin/uv  ## pin every package, transitive ones too, in requirements.lock; LOCK_ARGS=--upgrade takes the newest
+lock: .venv/bin/uv  ## pin and install every package, and list the libraries' fields; LOCK_ARGS=--upgrade takes the newest
 	@$(BIN)/uv $(RESOLVE) $(LOCK_ARGS) --output-file requirements.lock
+	@$(MAKE) --no-print-directory setup
+	@$(PY) tests.library_fields
 
 lock-check: .venv/bin/uv  ## check that requirements.lock matches pyproject.toml, vllm and deepspeed included
 	@cp requirements.lock .venv/requirements.lock

@@ -1,14 +1,12 @@
 """From the sections of a recipe that belong to trl, peft and transformers to the libraries' own
 configs: the values that the recipe sets, our own defaults, and what the libraries refuse."""
 
-import ast
+import json
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import MISSING
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,20 +48,10 @@ STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
 EVALUATED = 2
 
 
-# The fields of a config class are read from its source: importing the class takes seconds, and a
-# misspelt key should be reported at once. tests/schema/test_values.py compares every field with the
-# class itself.
-
-
-# The sources of fields that those classes inherit.
-INHERITED = (
-    "peft.config.PeftConfig",
-    "peft.config.PeftConfigMixin",
-    "trl.trainer.base_config._BaseConfig",
-    "transformers.training_args.TrainingArguments",
-)
-BY_NAME = {path.rpartition(".")[2]: path for path in INHERITED}
-UNKNOWN = object()  # stands for a default that the class computes when it is imported
+# Every field of these classes, as `make lock` wrote it: importing a class takes seconds, and a
+# misspelt key should be reported at once.
+LIBRARY_FIELDS = Path(__file__).parent / "library_fields.json"
+UNKNOWN = object()  # stands for a default that a function of the class makes
 
 
 class Field(NamedTuple):
@@ -75,60 +63,23 @@ class Field(NamedTuple):
     """
 
     type: str
-    default: Any
-
-
-def fields(section: str) -> dict[str, Field]:
-    """Every field that a section of a recipe may set, by its name."""
-    return fields_of(SECTIONS[section])
+    default: Any = UNKNOWN
 
 
 @cache
-def fields_of(path: str) -> dict[str, Field]:
-    """Every field of a class in a file of a package, with the fields that it inherits from the
-    classes above."""
-    module, _, name = path.rpartition(".")
-    package, *parts = module.split(".")
-    folder = Path(find_spec(package).submodule_search_locations[0])
-    tree = ast.parse(folder.joinpath(*parts).with_suffix(".py").read_text(encoding="utf-8"))
-    node = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    declared = {}
-    for base in reversed(node.bases):
-        if isinstance(base, ast.Name) and base.id in BY_NAME:
-            declared |= fields_of(BY_NAME[base.id])
-    return declared | dict(_declared(node.body))
+def fields(section: str) -> dict[str, Field]:
+    """Every field that the class of a section has, by its name."""
+    sections = json.loads(LIBRARY_FIELDS.read_text(encoding="utf-8"))
+    return {name: Field(**field) for name, field in sections[section].items()}
 
 
 def defaults(section: str) -> dict[str, Any]:
-    """The default of every field whose source states one, by the field's name."""
+    """The default of every field that has one, by the field's name."""
     values = {}
     for key, field in fields(section).items():
         if field.default is not UNKNOWN:
             values[key] = field.default
     return values
-
-
-def _declared(body: list[ast.stmt]) -> Iterator[tuple[str, Field]]:
-    for node in body:
-        if isinstance(node, ast.AnnAssign):
-            options = {"default": _literal(node.value)}
-            if isinstance(node.value, ast.Call):  # `field(default=…)`
-                options = {keyword.arg: _literal(keyword.value) for keyword in node.value.keywords}
-            if options.get("init") is not False:  # otherwise the class sets the field itself
-                annotation = ast.unparse(node.annotation)
-                yield node.target.id, Field(annotation, options.get("default", UNKNOWN))
-        # The class is no dataclass, and its fields are the arguments of its constructor.
-        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            names = [argument.arg for argument in node.args.args[1:]]
-            for key, default in zip(names, map(_literal, node.args.defaults), strict=True):
-                yield key, Field(type(default).__name__, default)
-
-
-def _literal(value: ast.expr | None) -> Any:
-    try:
-        return ast.literal_eval(value)
-    except ValueError:
-        return UNKNOWN
 
 
 def rule_of(section: str, key: str, type: str) -> Any | None:

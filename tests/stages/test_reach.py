@@ -95,8 +95,6 @@ def serve(home: Path):
     sys.path[0] = str(home / "room/clone")  # in place of the repository itself
     for each in ["stages", *stage_process.LIBRARIES]:
         importlib.import_module(each)
-    configs = importlib.import_module("schema.configs")  # which reads the libraries' sources, once
-    list(map(configs.fields, configs.SECTIONS))
     for line in sys.stdin:
         arguments = (home, *json.loads(line))
         process = multiprocessing.get_context("fork").Process(target=_attack, args=arguments)
