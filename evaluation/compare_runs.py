@@ -9,14 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-import pandas as pd
-
-from console import terminal
 from console.faults import RecipeError
-from console.terminal import code, duration
 from evaluation import report, run_pages
+from evaluation.pages import page
 from evaluation.report import Answered
-from evaluation.statistics import from_to, over_seeds, seeds_verdict, verdict
+from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.files import has_weights
 from runs.records import Run, has_type, read_run, stage_of, texts, title
 from schema import configs
@@ -27,20 +24,13 @@ from schema.stages import STAGES
 SEED = r"seed-\d{1,10}"
 
 
-class HeldOut(NamedTuple):
-    """The answers to the held-out problems of the model that a run began with, and of its own."""
-
-    before: Answered
-    after: Answered
-
-
 class Arm(NamedTuple):
-    """A run, or the seeds of one recipe. `held_out`: the evaluation of each run, or why it has
-    none."""
+    """A run, or the seeds of one recipe. `held_out`: of each run the answers to held-out problems,
+    or why it has none: those of the models before it by their labels, and last its own."""
 
     name: str
     runs: list[Run]
-    held_out: list[HeldOut | str]
+    held_out: list[dict[str, Answered] | str]
 
 
 def read_arms(places: Sequence[str]) -> list[Arm]:
@@ -58,10 +48,43 @@ def read_arms(places: Sequence[str]) -> list[Arm]:
         raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
     arms = []
     for members in folders.values():
-        runs = list(map(read_run, members.values()))
-        _require_one_recipe(runs)
-        arms.append(Arm(_name(runs), runs, list(map(held_out, runs))))
+        arms.append(_arm(list(members.values())))
     return arms
+
+
+def read_seeds(folder: Path, seeds: list[int]) -> Arm:
+    """The runs that `make seeds` wrote below a recipe's folder. Raises RecipeError where one is not
+    there, or they were not compared on the same problems and stages."""
+    runs = []
+    for seed in seeds:
+        run = folder / f"seed-{seed}" / "grpo"
+        if not _is_run(run):
+            raise RecipeError([f"{run} holds no finished run: make seeds makes it"])
+        runs.append(run)
+    arm = _arm(runs)
+    evaluations = set()
+    for run, models in zip(runs, arm.held_out, strict=True):
+        if isinstance(models, str):
+            message = (
+                f"{run.parent / 'eval/held-out'}: {models}; delete it, and make seeds writes it"
+            )
+            raise RecipeError([message])
+        evaluations.add((_size(models), *models))
+    if len(evaluations) > 1:
+        message = f"the seeds in {folder} were not compared on the same problems and stages"
+        raise RecipeError([message])
+    return arm
+
+
+def _arm(folders: list[Path]) -> Arm:
+    runs = list(map(read_run, folders))
+    _require_one_recipe(runs)
+    return Arm(_name(runs), runs, list(map(held_out, runs)))
+
+
+def _size(models: dict[str, Answered]) -> int:
+    """The number of problems that the models answered."""
+    return next(reversed(models.values())).figures["n"]
 
 
 def _runs_in(place: Path) -> list[Path]:
@@ -106,9 +129,9 @@ def completions(run: Run) -> int | None:
     return run.completions_until(steps)
 
 
-def held_out(run: Run) -> HeldOut | str:
-    """The answers to held-out problems of a run and of the model it began with; or the reason why
-    they cannot be used."""
+def held_out(run: Run) -> dict[str, Answered] | str:
+    """The answers to held-out problems of the models that a run began with, and last of its own; or
+    the reason why they cannot be used."""
     folder = run.folder.parent / "eval/held-out"
     after = stage_of(run.folder)
     labels = []
@@ -123,7 +146,7 @@ def held_out(run: Run) -> HeldOut | str:
         return "its answers cannot be compared"
     if not has_weights(run.folder, models[after].terms):
         return "evaluated with other weights"
-    return HeldOut(models[labels[-2]], models[after])
+    return models
 
 
 def recipe_values(run: Run, filled: Iterable[str] = STAGES) -> dict[str, object]:
@@ -170,12 +193,9 @@ def _require_one_recipe(runs: list[Run]):
 # The comparison -----------------------------------------------------------------------------------
 
 
-def table(arms: list[Arm]) -> list[str]:
+def comparison(arms: list[Arm]) -> str:
     """Markdown: a row for each arm, what differs in their recipes, and the difference of each to
     the first."""
-    head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "tokens"]
-    head += ["groups without signal", "time"]
-    lines = terminal.table([head, *map(_cells, arms)])
     first_runs = [arm.runs[0] for arm in arms]
     # A section that only some recipes have is not filled: its hundred defaults would all differ.
     shared = []
@@ -183,39 +203,32 @@ def table(arms: list[Arm]) -> list[str]:
         if all(isinstance(run.recipe.get(section), dict) for run in first_runs):
             shared.append(section)
     recipes = [recipe_values(run, shared) for run in first_runs]
-    settings = [["setting", *(arm.name for arm in arms)]]
+    settings = {}
     for key, values in _differing(recipes).items():
-        settings.append([code(key), *map(_setting_cell, values)])
-    if len(settings) > 1:
-        lines += ["", *terminal.table(settings)]
-    lines.append("")
-    for arm in arms[1:]:
-        lines.append(f"- {arms[0].name} → {arm.name}: {difference(arms[0], arm)}")
-    return lines
+        settings[key] = list(map(run_pages.reduced, values))
+    differences = [(arm.name, difference(arms[0], arm)) for arm in arms[1:]]
+    content = {"arms": list(map(_row, arms)), "settings": settings, "differences": differences}
+    return page("compare.md", content)
 
 
-def _setting_cell(value: object) -> str:
-    return "" if value is None else code(run_pages.reduced(value), 60)
+def _row(arm: Arm) -> dict:
+    """What an arm cost and reached, each a mean over its runs."""
+    return {
+        "name": arm.name,
+        "seeds": list(_by_seed(arm)),
+        "steps": _mean(arm, lambda run: run.summary.get("steps")),
+        "completions": _mean(arm, completions),
+        "without_signal": _mean(arm, _without_signal),
+        "seconds": _mean(arm, run_pages.seconds),
+    } | _accuracies(arm)
 
 
-def _cells(arm: Arm) -> list[str]:
-    return [
-        arm.name,
-        " ".join(map(str, _by_seed(arm))),
-        _mean(arm, lambda run: run.summary.get("steps"), "{:,.0f}".format),
-        _mean(arm, completions, "{:,.0f}".format),
-        *_held_out_cells(arm),
-        _mean(arm, _without_signal, "{:.1%}".format),
-        _mean(arm, run_pages.seconds, duration),
-    ]
-
-
-def _mean(arm: Arm, measure: Callable[[Run], float | None], form: Callable[[float], str]) -> str:
-    """The mean of a measure over the runs of an arm; empty where a run has none."""
+def _mean(arm: Arm, measure: Callable[[Run], float | None]) -> float | None:
+    """The mean of a measure over the runs of an arm; None where a run has none."""
     values = list(map(measure, arm.runs))
     if None in values:
-        return ""
-    return form(sum(values) / len(values))
+        return None
+    return sum(values) / len(values)
 
 
 def _without_signal(run: Run) -> float | None:
@@ -224,40 +237,42 @@ def _without_signal(run: Run) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def _held_out_cells(arm: Arm) -> list[str]:
-    """The number of problems; accuracy before and after, each with its interval, which for several
-    runs is over their seeds; and the mean length of an answer before and after."""
+def _accuracies(arm: Arm) -> dict:
+    """The numbers of problems that its evaluations asked, and the figures of the models before the
+    run and of its own; or `why` there are none."""
     before = []
     after = []
-    for evaluation in arm.held_out:
-        if isinstance(evaluation, str):
-            return ["", evaluation, ""]
-        before.append(evaluation.before.figures)
-        after.append(evaluation.after.figures)
-    before = pd.DataFrame(before)
-    after = pd.DataFrame(after)
-    sizes = dict.fromkeys([after["n"].min(), after["n"].max()])
-    return [
-        " to ".join(map(str, sizes)),
-        f"{_accuracy(before)} → {_accuracy(after)}",
-        f"{before['mean_tokens'].mean():.0f} → {after['mean_tokens'].mean():.0f}",
-    ]
+    for models in arm.held_out:
+        if isinstance(models, str):
+            return {"why": models, "sizes": [], "models": []}
+        *_, earlier, last = models.values()
+        before.append(earlier.figures)
+        after.append(last.figures)
+    sizes = [figures["n"] for figures in after]
+    models = [_over_runs(before), _over_runs(after)]
+    return {"why": "", "sizes": sorted({min(sizes), max(sizes)}), "models": models}
 
 
-def _accuracy(figures: pd.DataFrame) -> str:
-    """The accuracy of one run with its interval, or the mean of several."""
-    if len(figures) == 1:
-        return f"{figures['accuracy'][0]:.1%} ({from_to(figures['interval_95'][0])})"
-    mean, half = over_seeds(figures["accuracy"].tolist())
-    return f"{mean:.1%} ± {100 * half:.1f}"
+def _over_runs(figures: list[dict]) -> dict:
+    """The mean accuracy and length of one model of each run. `interval`: that of a single run;
+    `half_width`: of the interval over several."""
+    accuracies = [values["accuracy"] for values in figures]
+    mean, half_width = over_seeds(accuracies)
+    return {
+        "accuracy": mean,
+        "interval": figures[0]["interval_95"] if len(figures) == 1 else None,
+        "half_width": 100 * half_width,
+        "tokens": fmean(values["mean_tokens"] for values in figures),
+    }
 
 
-def _by_seed(arm: Arm) -> dict[int, HeldOut | str]:
+def _by_seed(arm: Arm) -> dict[int, dict[str, Answered] | str]:
+    """The evaluation of each run whose recipe has a seed."""
     by_seed = {}
-    for run, evaluation in zip(arm.runs, arm.held_out, strict=True):
+    for run, models in zip(arm.runs, arm.held_out, strict=True):
         seed = run.recipe.get("seed")
         if has_type(seed, int):
-            by_seed[seed] = evaluation
+            by_seed[seed] = models
     return by_seed
 
 
@@ -272,13 +287,13 @@ def difference(first: Arm, second: Arm) -> str:
         return "not compared: no seed in common, so other warm starts"
     gains = []
     for seed in common:
-        reason = _not_comparable(first_by_seed[seed], second_by_seed[seed])
+        evaluations = (first_by_seed[seed], second_by_seed[seed])
+        reason = _not_comparable(*evaluations)
         if reason:
             return f"not compared: {reason}"
-        first_model = first_by_seed[seed].after
-        second_model = second_by_seed[seed].after
-        ids = sorted(first_model.problems.keys() & second_model.problems.keys())
-        shares = (first_model.shares(ids=ids), second_model.shares(ids=ids))
+        before, after = (list(models.values())[-1] for models in evaluations)
+        ids = sorted(before.problems.keys() & after.problems.keys())
+        shares = (before.shares(ids=ids), after.shares(ids=ids))
         gains.append(fmean(shares[1]) - fmean(shares[0]))
     if len(common) > 1:
         return f"{seeds_verdict(gains)} over {len(common)} seeds in common"
@@ -287,12 +302,43 @@ def difference(first: Arm, second: Arm) -> str:
     return verdict(*shares)
 
 
-def _not_comparable(first: HeldOut | str, second: HeldOut | str) -> str | None:
+def _not_comparable(*evaluations: dict[str, Answered] | str) -> str | None:
     """Why two runs cannot be compared; None where they can."""
-    for evaluation in (first, second):
-        if isinstance(evaluation, str):
-            return evaluation
-    differing = report.differing_settings(first.after.terms, second.after.terms)
-    if differing or not first.after.problems.keys() & second.after.problems.keys():
+    for models in evaluations:
+        if isinstance(models, str):
+            return models
+    first, second = (list(models.values())[-1] for models in evaluations)
+    differing = report.differing_settings(first.terms, second.terms)
+    if differing or not first.problems.keys() & second.problems.keys():
         return f"they were asked differently ({', '.join(differing) or 'other problems'})"
     return None
+
+
+# The seeds of one recipe --------------------------------------------------------------------------
+
+
+def over_its_seeds(arm: Arm) -> str:
+    """Markdown: the accuracy of each stage by seed, and what each stage gained."""
+    accuracies = {}
+    for run, models in zip(arm.runs, arm.held_out, strict=True):
+        by_label = {label: model.figures["accuracy"] for label, model in models.items()}
+        accuracies[run.recipe.get("seed")] = by_label
+    return seeds_page(accuracies, _size(arm.held_out[0]))
+
+
+def seeds_page(accuracies: dict[int, dict[str, float]], n: int) -> str:
+    """The accuracy of each stage by its label, by seed; their means over the seeds, and each gain
+    that an evaluation compares, with an interval over the seeds. `n`: the number of problems."""
+    seeds = list(accuracies.values())
+    labels = list(seeds[0])
+    means = []
+    gains = []
+    if len(seeds) > 1:
+        for label in labels:
+            mean, half_width = over_seeds([by_label[label] for by_label in seeds])
+            means.append((mean, 100 * half_width))
+        for before, after in report.compared_pairs(labels):
+            sentence = seeds_verdict([by_label[after] - by_label[before] for by_label in seeds])
+            gains.append({"before": before, "after": after, "sentence": sentence})
+    content = {"n": n, "accuracies": accuracies, "labels": labels, "means": means, "gains": gains}
+    return page("seeds.md", content)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from console.terminal import code, fenced, inline, table
+from console.terminal import inline
 from data.identity import fingerprint
 from data.json_files import LARGEST, read_lines, read_object
+from evaluation.pages import page
 from evaluation.statistics import (
     change,
-    from_to,
     interval,
     majority,
     paired_difference,
@@ -88,14 +88,16 @@ def write(folder: Path, labels: list[str]) -> str:
     the gain is form, and flips to read, and `summary.json` with the same figures. Return its first
     part. Raises ValueError where answers are missing, or cannot be compared."""
     models = compare(folder, labels)
-    first_part = table_and_verdicts(folder, models)
-    lines = [*first_part, *_by(models, "level"), *_by(models, "subject")]
+    content = benchmark(folder, models)
+    tables = [*_by(models, "level"), *_by(models, "subject")]
+    flips = []
     for before, after in pairwise(_without_control(models)):
-        lines += _flips(before, after, models)
+        flips += _flips(before, after, models)
+    text = page("evaluation.md", content | {"tables": tables, "flips": flips})
     figures = {label: model.figures for label, model in models.items()}
-    write_whole(folder / "report.md", "\n".join(lines) + "\n")
+    write_whole(folder / "report.md", text)
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
-    return "\n".join(first_part)
+    return page("benchmark.md", content).rstrip("\n")
 
 
 def compare(folder: Path, labels: list[str]) -> dict[str, Answered]:
@@ -126,12 +128,36 @@ def compare(folder: Path, labels: list[str]) -> dict[str, Answered]:
     return models
 
 
-def table_and_verdicts(folder: Path, models: dict[str, Answered]) -> list[str]:
-    """A report's first part in Markdown: the table, the verdict between each model and the next,
-    and a line for each run whose data.json says that it was trained on some of the problems."""
-    lines = [*_table(folder.name, models), "", *_verdict_lines(models)]
+def benchmark(folder: Path, models: dict[str, Answered]) -> dict:
+    """The content of `benchmark.md`: figures of each model, a verdict between each and the next,
+    and how many of the problems a run was trained on, by its label."""
+    first = next(iter(models.values()))
+    sampling = {}
+    for key, default in (("temperature", 0), ("top_p", 1), ("tolerance", 0)):
+        if first.terms.get(key, default) != default:
+            sampling[key] = first.terms[key]
+    measures = [key for key in first.figures if "@" in key and "interval" not in key]
+    samples = first.figures["samples"]
+    return {
+        "name": folder.name,
+        "n": first.figures["n"],
+        "samples": samples,
+        "sampling": sampling,
+        "accuracy": _accuracy_name(samples),
+        "measures": [*measures, "strict", "lenient", "answered", "truncated"],
+        "models": {label: model.figures for label, model in models.items()},
+        "verdicts": _verdicts(models),
+        "advice": _advice_on_pairs(models),
+        "gains": _gains_judged(models),
+        "trained_on": _trained_on(folder, models),
+    }
+
+
+def _trained_on(folder: Path, models: dict[str, Answered]) -> dict[str, int]:
+    """How many of the problems each run was trained on, by its data.json; only where it was."""
     problems = next(iter(models.values())).problems.values()
     fingerprints = Counter(fingerprint(samples[0]) for samples in problems)
+    counts = {}
     for label, model in models.items():
         # a model that is no stage of this recipe may be the folder of another's run
         run = Path(str(model.terms.get("model")))
@@ -140,11 +166,9 @@ def table_and_verdicts(folder: Path, models: dict[str, Answered]) -> list[str]:
         data = read_object(run / "data.json", LARGEST) or {}
         trained = fingerprints.keys() & str(data.get("train")).split()
         trained -= {*str(data.get("overlapping")).split()}
-        count = sum(map(fingerprints.get, trained))
-        if count:
-            message = f"{label} was trained on {count:,} of these {len(problems):,} problems."
-            lines += ["", f"**{message}**"]
-    return lines
+        if trained:
+            counts[label] = sum(map(fingerprints.get, trained))
+    return counts
 
 
 def gain_lines(folder: Path, labels: list[str]) -> list[str]:
@@ -200,32 +224,6 @@ def _accuracy_name(samples: int) -> str:
     return f"avg@{samples}" if samples > 1 else "accuracy"
 
 
-def _table(name: str, models: dict[str, Answered]) -> list[str]:
-    """A row for each model, as Markdown."""
-    first = next(iter(models.values()))
-    size = f"n = {first.figures['n']}"
-    if first.figures["samples"] > 1:
-        size += f" × {first.figures['samples']}"
-    for key, default in (("temperature", 0), ("top_p", 1), ("tolerance", 0)):
-        if first.terms.get(key, default) != default:
-            size += f", {key} {inline(str(first.terms[key]))}"
-    measures = [key for key in first.figures if "@" in key and "interval" not in key]
-    measures += ["strict", "lenient", "answered", "truncated"]
-    head = [f"{inline(name)} ({size})", _accuracy_name(first.figures["samples"]), "95% interval"]
-    head += [*measures, "tokens", "tokens/s"]
-    rows = [head]
-    for label, model in models.items():
-        figures = model.figures
-        cells = [inline(label), f"{figures['accuracy']:.1%}", from_to(figures["interval_95"])]
-        for key in measures:
-            cells.append(f"{figures[key]:.1%}")
-        cells += [f"{figures['mean_tokens']:.0f}", ""]
-        if "tokens_per_second" in figures:
-            cells[-1] = f"{figures['tokens_per_second']:.0f}"
-        rows.append(cells)
-    return table(rows, ["---", "---:", ":---:", *["---:"] * (len(head) - 3)])
-
-
 def _without_control(labels: Iterable[str]) -> list[str]:
     return [label for label in labels if label != CONTROL]
 
@@ -247,27 +245,32 @@ def changes(models: dict[str, Answered]) -> dict[tuple[str, str], tuple[float, s
     return verdicts
 
 
-def _verdict_lines(models: dict[str, Answered]) -> list[str]:
-    """One verdict for each pair that is compared, where to look if a stage made the model worse,
-    and how much of the gain over the first model is form."""
-    verdicts = changes(models)
-    lines = []
-    for (before, after), (_, sentence) in verdicts.items():
-        lines.append(f"- {inline(before)} → {inline(after)}: {sentence}")
+def _verdicts(models: dict[str, Answered]) -> list[dict[str, str]]:
+    """A verdict for each pair that is compared, and with several samples one on whether a problem
+    has a right answer at all."""
+    verdicts = []
+    for (before, after), (_, sentence) in changes(models).items():
+        names = {"before": before, "after": after}
+        verdicts.append(names | {"measure": "", "sentence": sentence})
     samples = min(model.figures["samples"] for model in models.values())
     if samples > 1:
-        for before, after in verdicts:
+        for before, after in compared_pairs(_without_control(models)):
             # 1 for a problem that has a right answer
-            sentence = verdict(*np.sign([models[before].shares(), models[after].shares()]))
-            lines.append(f"- {inline(before)} → {inline(after)}, pass@{samples}: {sentence}")
-    for before, after in verdicts:
+            has_right = np.sign([models[before].shares(), models[after].shares()])
+            names = {"before": before, "after": after}
+            verdicts.append(
+                names | {"measure": f", pass@{samples}", "sentence": verdict(*has_right)}
+            )
+    return verdicts
+
+
+def _advice_on_pairs(models: dict[str, Answered]) -> str | None:
+    """The advice on the first pair whose later model became worse, or may have."""
+    for before, after in compared_pairs(_without_control(models)):
         advice = _advice(before, after, models)
         if advice:
-            lines.append(f"- {advice}")
-            break
-    if verdicts:
-        lines.append(_form_line(models))
-    return lines
+            return advice
+    return None
 
 
 def _advice(before: str, after: str, models: dict[str, Answered]) -> str | None:
@@ -287,10 +290,12 @@ def _advice(before: str, after: str, models: dict[str, Answered]) -> str | None:
     )
 
 
-def _form_line(models: dict[str, Answered]) -> str:
+def _gains_judged(models: dict[str, Answered]) -> list[dict[str, str]]:
     """How much of the gain of the last model over the first is form: the gain judged strictly,
     judged leniently, and over the first model that is shown one worked example."""
     labels = _without_control(models)
+    if len(labels) < 2:
+        return []
     controls = [(labels[0], "strict"), (labels[0], "lenient")]
     if CONTROL in models:
         controls.append((CONTROL, "lenient"))
@@ -298,13 +303,13 @@ def _form_line(models: dict[str, Answered]) -> str:
     for before, key in controls:
         last = models[labels[-1]].shares(key)
         mean, error = paired_difference(models[before].shares(key), last)
-        names = f"{inline(before)} → {inline(labels[-1])}"
-        gains.append(f"{names}, {key} {100 * mean:+.1f} ± {200 * error:.1f}")
-    return f"- form or reasoning? {'; '.join(gains)} points"
+        points = f"{100 * mean:+.1f} ± {200 * error:.1f}"
+        gains.append({"before": before, "after": labels[-1], "judged": key, "points": points})
+    return gains
 
 
-def _by(models: dict[str, Answered], key: str) -> list[str]:
-    """Accuracy of every model by level or subject, where the data has them."""
+def _by(models: dict[str, Answered], key: str) -> list[dict]:
+    """A table of the accuracy of every model by level or subject, where the data has them."""
     groups: dict[str, dict[str, list[float]]] = {}
     for label, model in models.items():
         for samples, share in zip(model.problems.values(), model.shares(), strict=True):
@@ -313,40 +318,32 @@ def _by(models: dict[str, Answered], key: str) -> list[str]:
                 by_label.setdefault(label, []).append(share)
     if not 0 < len(groups) <= MAX_GROUPS:
         return []
-    rows = [[key, "n", *map(inline, models)]]
+    rows = []
     for value, by_label in sorted(groups.items()):
-        cells = [inline(value), ""]
+        accuracies = []
         for shares in by_label.values():
-            low, high = interval(shares)
-            cells[1] = str(len(shares))
-            cells.append(f"{sum(shares) / len(shares):.1%} ({low:.0%} to {high:.0%})")
-        rows.append(cells)
-    return ["", *table(rows)]
+            accuracies.append((sum(shares) / len(shares), *interval(shares)))
+        rows.append({"value": value, "n": len(shares), "accuracies": accuracies})
+    return [{"key": key, "rows": rows}]
 
 
-def _flips(before: str, after: str, models: dict[str, Answered]) -> list[str]:
-    """A few problems that were won and lost, to read, with the first sample of each."""
-    won = []
-    lost = []
+def _flips(before: str, after: str, models: dict[str, Answered]) -> list[dict]:
+    """A few problems that were won and lost, to read, with the first sample of each model."""
+    flips = {"won": [], "lost": []}
     for i, samples in models[before].problems.items():
         old = samples[0]
         new = models[after].problems[i][0]
         if new["right"] is True and old["right"] is not True:
-            won.append((old, new))
+            flips["won"].append((old, new))
         if old["right"] is True and new["right"] is not True:
-            lost.append((old, new))
-    names = f"{inline(before)} → {inline(after)}"
-    lines = []
-    for kind, flipped in (("won", won), ("lost", lost)):
-        if flipped:
-            lines += ["", f"## {names}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
-        for old, new in flipped[:EXAMPLES]:
-            sentence = (
-                f"gold {code(old['gold'])}, {inline(before)} {code(old['answer'])}, {inline(after)}"
-                f" {code(new['answer'])}"
-            )
-            lines += ["", *fenced(str(old["problem"])), "", sentence]
-    return lines
+            flips["lost"].append((old, new))
+    names = {"before": before, "after": after}
+    sections = []
+    for kind, pairs in flips.items():
+        if pairs:
+            section = names | {"kind": kind, "count": len(pairs), "examples": pairs[:EXAMPLES]}
+            sections.append(section)
+    return sections
 
 
 def differing_settings(first: dict, second: dict, keys: Iterable[str] = TERMS) -> list[str]:

@@ -9,19 +9,19 @@ The card's front matter is the Hub's (https://huggingface.co/docs/hub/model-card
 import io
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from huggingface_hub import ModelCardData
 from ruamel.yaml import YAML
 
 from console.faults import RecipeError
-from console.terminal import clean, code, duration, fenced
+from console.terminal import clean, code, duration
 from data import own
 from data.prompt import messages, transcript
 from data.sources import HUB
 from evaluation import pictures
-from evaluation.report import compare, table_and_verdicts
+from evaluation.pages import page
+from evaluation.report import benchmark, compare
 from runs.files import has_weights, is_adapter, write_whole
 from runs.lock import lock
 from runs.records import (
@@ -87,19 +87,16 @@ def on_hub(run: Run) -> str | None:
     return None
 
 
-def base(run: Run) -> str:
-    """The base model: a model of the Hub, one that grpo-recipes built, or a local folder."""
-    name = on_hub(run)
-    if name:
-        return f"[{name}](https://huggingface.co/{name})"
+def base(run: Run) -> dict:
+    """The base model as `base.md` names it: a model of the Hub, one that grpo-recipes built, or a
+    local folder."""
     model = run.section("model")
     build = model.get("build")
-    if build is None:
-        return f"{code(Path(str(model.get('name_or_path'))).name)}, a local folder"
-    text = f"{code(build)}, built by grpo-recipes"
+    about = ""
     if build in map(str, BUILDERS) and BUILDERS[build].__doc__:
-        text += f". {BUILDERS[build].__doc__.rstrip('.')}"
-    return text
+        about = " ".join(BUILDERS[build].__doc__.split()).rstrip(".")
+    folder = Path(str(model.get("name_or_path"))).name
+    return {"hub_id": on_hub(run), "build": build, "about": about, "folder": folder}
 
 
 def training_sets(run: Run) -> list[tuple[str, dict]]:
@@ -125,38 +122,31 @@ def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
     return HUB.get(name)
 
 
-def facts(run: Run) -> list[str]:
-    """What a run was trained on and what that cost: a line for each training set and for the
-    model's own solutions, the number of problems, and the effort."""
-    lines = []
+def facts(run: Run) -> dict:
+    """The content of `facts.md`: what a run was trained on and what that cost."""
+    sets = []
     for name, arguments in training_sets(run):
-        text = reduced(name)
+        text = str(reduced(name))
         if arguments:
             pairs = [f"{key}: {reduced(value)}" for key, value in arguments.items()]
             text += f" ({', '.join(pairs)})"
-        lines.append(f"{code(text)}: {_origin(run, name)}")
-    if run.section("sft") and run.section("data").get("own_solutions") is not None:
-        lines.append("for the warm start the base model's own right solutions")
-    if run.problems is not None:
-        lines.append(f"{run.problems:,} training problems")
-    words = effort(run)
-    if words:
-        lines.append(words)
-    return lines
+        sets.append({"name": text} | _origin(run, name))
+    has_own_solutions = run.section("data").get("own_solutions") is not None
+    return {
+        "training_sets": sets,
+        "has_own_solutions": bool(run.section("sft")) and has_own_solutions,
+        "problems": run.problems,
+        "effort": effort(run),
+    }
 
 
-def _origin(run: Run, name: str) -> str:
-    """Where a training set came from."""
-    source = from_hub(run, name)
-    if source:
-        hub_id, licence = source
-        by_card = f", licence {licence} by its card" if licence else ""
-        return f"[{hub_id}](https://huggingface.co/datasets/{hub_id}){by_card}"
-    if name in HUB:
-        return f"parquet files in a local folder, in the form of {HUB[name][0]}"
-    if name in GENERATED:
-        return f"{GENERATED[name]} made by grpo-recipes"
-    return "the user's own"
+def _origin(run: Run, name: str) -> dict[str, str | None]:
+    """Where a training set came from: its Hub id and licence, the Hub's set in whose form its files
+    are, or what grpo-recipes generated. The user's own has none of them."""
+    hub_id, licence = from_hub(run, name) or (None, None)
+    form_of, _ = HUB.get(name) or (None, None)
+    generated = GENERATED.get(name)
+    return {"hub_id": hub_id, "licence": licence, "form_of": form_of, "generated": generated}
 
 
 def effort(run: Run) -> str:
@@ -195,36 +185,34 @@ def _times(run: Run, key: str) -> dict[str, float]:
     return values
 
 
-def results(run: Run, stage: str) -> list[str]:
-    """Table, intervals and verdicts of each benchmark that was evaluated, in Markdown; empty where
-    there is none. `stage`: the label of the run's answers."""
-    lines = []
-    for benchmark, labels in evaluations(run.folder, stage).items():
-        folder = run.folder.parent / "eval" / benchmark
+def results(run: Run, stage: str) -> list[dict]:
+    """What `results.md` shows of each benchmark that was evaluated: its comparison, or why there is
+    none. `stage`: the label of the run's answers."""
+    comparisons = []
+    for name, labels in evaluations(run.folder, stage).items():
+        folder = run.folder.parent / "eval" / name
         finished = (folder / "summary.json").is_file()
-        if finished and re.fullmatch(r"[\w.-]+", benchmark) and stage in labels:
-            lines += ["", *_results_on(folder, labels, run)]
-    return lines[1:]
+        if finished and re.fullmatch(r"[\w.-]+", name) and stage in labels:
+            comparisons.append({"name": name} | _result(folder, labels, run))
+    return comparisons
 
 
-def _results_on(folder: Path, labels: list[str], run: Run) -> list[str]:
-    """The lines of `results` for one benchmark; a sentence where the answers are not the run's."""
-    answers = f"The answers in `eval/{folder.name}`"
+def _result(folder: Path, labels: list[str], run: Run) -> dict:
+    """The comparison on one benchmark, or `why` the answers are not the run's."""
     try:
         models = compare(folder, labels)
     except ValueError:
-        return [f"{answers} cannot be compared; `make report` says why."]
+        return {"why": "cannot be compared; `make report` says why."}
     terms = models[labels[-1]].terms
     if not has_weights(run.folder, terms):
-        return [
-            f"{answers} belong to other weights: move them away, and `make evaluate` answers anew."
-        ]
-    sampling = "Greedy"
-    if terms.get("temperature") != 0:
-        sampling = f"Temperature {code(terms.get('temperature'))}"
-    limit = code(terms.get("max_new_tokens"))
-    note = f"{sampling}, at most {limit} tokens an answer."
-    return [*table_and_verdicts(folder, models), "", note]
+        advice = "move them away, and `make evaluate` answers anew."
+        return {"why": f"belong to other weights: {advice}"}
+    return {
+        "why": None,
+        "comparison": page("benchmark.md", benchmark(folder, models)),
+        "temperature": terms.get("temperature"),
+        "max_new_tokens": terms.get("max_new_tokens"),
+    }
 
 
 # The card -----------------------------------------------------------------------------------------
@@ -236,24 +224,22 @@ def model_card(run: Run, stage: str) -> str:
     was_adapter = is_adapter(run.folder)
     has_adapter = was_adapter and stage != "merged"
     path = run.public_path.with_name(stage)
-    kind = "A LoRA adapter" if has_adapter else "A model"
-    lines = ["---", front_matter(run, stage).to_yaml(), "---", "", f"# {title(path)}", ""]
-    lines += [f"{kind} for mathematics, made by {_method(run, stage)}.", ""]
-    lines += [f"Base: {base(run)}. The licence of the base applies.", ""]
-    lines += ["## How is it asked?", "", *fenced(usage(run, path), "python")]
-    if has_adapter and run.section("quantization"):
-        lines += ["", "It was trained on a quantised base, which these lines load unquantised."]
-    lines += ["", "## How good is it?", ""]
-    measured = results(run, TRAINED_BY.get(stage, stage))
-    if measured and was_adapter and not has_adapter:
-        lines += ["Measured before the adapter was merged.", ""]
-    lines += measured or ["It was not evaluated: nothing is known of its accuracy."]
-    lines += ["", "## How was it made?", "", *bullets(facts(run))]
     recipe = io.StringIO()
     YAML().dump(reduced(run.recipe), recipe)
-    lines += ["", "`recipe.yaml`", "", *fenced(recipe.getvalue(), "yaml")]
-    lines += ["", "`versions.json`", "", *fenced(json.dumps(run.versions, indent=2), "json")]
-    return "\n".join(lines) + "\n"
+    content = {
+        "front_matter": front_matter(run, stage).to_yaml(),
+        "title": title(path),
+        "has_adapter": has_adapter,
+        "method": _method(run, stage),
+        "base": base(run),
+        "usage": usage(run, path),
+        "is_base_quantised": has_adapter and bool(run.section("quantization")),
+        "is_merged": was_adapter and not has_adapter,
+        "results": results(run, TRAINED_BY.get(stage, stage)),
+        "recipe": recipe.getvalue(),
+        "versions": json.dumps(run.versions, indent=2),
+    }
+    return page("card.md", content | facts(run))
 
 
 def _method(run: Run, stage: str) -> str:
@@ -313,91 +299,76 @@ def usage(run: Run, path: Path) -> str:
 
 def report(run: Run, has_curves: bool) -> str:
     """The page as Markdown."""
-    lines = [f"# {title(run.public_path)}", "", f"- recipe: {recipe_line(run)}"]
-    lines += bullets([f"base: {base(run)}", *facts(run)])
-    lines += ["", "## How good is it?", ""]
-    lines += results(run, "grpo") or ["It was not evaluated."]
-    lines += ["", "## What happened?", "", *bullets(happened(run))]
-    advice = advice_on(run.metrics, run.recipe, True)
-    if advice:
-        lines += ["", "## What is there to look at?", ""]
-        lines += bullets(code(sentence, 1000) for sentence in advice)
-    if has_curves:
-        lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"]
-    if any(RIGHT in line for line in run.metrics):
-        lines += ["", "The band around held-out accuracy is its 95% interval."]
-    for rows in some_groups(run.folder):
-        lines += ["", *group(rows)]
-    return "\n".join(lines) + "\n"
+    content = {
+        "title": title(run.public_path),
+        "recipe": recipe_line(run),
+        "base": base(run),
+        "results": results(run, "grpo"),
+        "advice": advice_on(run.metrics, run.recipe, True),
+        "has_curves": has_curves,
+        "has_interval": any(RIGHT in line for line in run.metrics),
+        "groups": list(map(group, some_groups(run.folder))),
+    }
+    return page("run.md", content | facts(run) | happened(run))
 
 
-def bullets(sentences: Iterable[str]) -> list[str]:
-    return [f"- {sentence}" for sentence in sentences]
-
-
-def recipe_line(run: Run) -> str:
-    """The recipe in one line: what its stages set, and the weights of its rewards."""
+def recipe_line(run: Run) -> dict:
+    """What its stages set, and the weights of its rewards."""
     grpo = run.section("grpo")
     sft = run.section("sft")
-    parts = []
-    if is_adapter(run.folder):
-        parts.append("LoRA")
-        if "r" in run.section("adapter"):
-            parts[-1] += f" (r {code(run.section('adapter')['r'])})"
-    if sft:
-        parts.append(f"SFT warm start of {code(sft.get('max_steps'))} steps")
-    settings = [f"{key} {code(grpo[key])}" for key in GRPO_KEYS if key in grpo]
-    parts.append(f"GRPO ({', '.join(settings)})")
     rewards = run.section("rewards")
-    for name in rewards:
-        parts.append(f"{code(name)} × {code(section(rewards, name).get('weight', 1.0))}")
-    return ", ".join(parts)
+    weights = {name: section(rewards, name).get("weight", 1.0) for name in rewards}
+    return {
+        "is_adapter": is_adapter(run.folder),
+        "adapter": run.section("adapter"),
+        "sft": sft,
+        "grpo": {key: grpo[key] for key in GRPO_KEYS if key in grpo},
+        "weights": weights,
+    }
 
 
-def happened(run: Run) -> list[str]:
-    """How the run ended and what is unusual about it, a sentence each."""
+def happened(run: Run) -> dict:
+    """How the run ended and what is unusual about it."""
     summary = run.summary
     steps = summary.get("steps")
     max_steps = run.section("grpo").get("max_steps")
-    lines = []
-    if steps is not None and has_type(max_steps, int) and 0 < steps < max_steps:
-        lines.append(f"It ended at step {steps:,} of {max_steps:,}.")
-    elif steps is not None:
-        lines.append(f"It ran to its end, step {steps:,}.")
-    if "stopped" in summary:
-        lines.append(code(summary["stopped"], 600))
-    if "resumed_from" in summary:
-        lines.append(f"It was interrupted, and resumed from {code(summary['resumed_from'])}.")
+    ended_early = steps is not None and has_type(max_steps, int) and 0 < steps < max_steps
+    best = None
     if "best_checkpoint" in summary and "best_accuracy" in summary:
-        best = code(summary["best_checkpoint"].rpartition("/")[2])
-        sentence = f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}"
         accuracies = [line[ACCURACY] for line in run.metrics if ACCURACY in line]
-        if accuracies:
-            sentence += f"; at the last evaluation it was {accuracies[-1]:.1%}"
-        lines.append(f"{sentence}.")
-    if "adapter_error" in summary:
-        lines.append(
-            "The saved adapter on a clean base gives the trained policy's log-probabilities within"
-            f" {summary['adapter_error']:.2g} nats a token."
-        )
-    return lines
+        best = {
+            "checkpoint": summary["best_checkpoint"].rpartition("/")[2],
+            "accuracy": summary["best_accuracy"],
+            "last": accuracies[-1] if accuracies else None,
+        }
+    return {
+        "steps": steps,
+        "max_steps": max_steps if ended_early else None,
+        "stopped": summary.get("stopped"),
+        "resumed_from": summary.get("resumed_from"),
+        "best": best,
+        "adapter_error": summary.get("adapter_error"),
+    }
 
 
-def group(rows: list[dict]) -> list[str]:
-    """A group to read, as Markdown: its question and completions."""
+def group(rows: list[dict]) -> dict:
+    """A group to read: its question and completions."""
     step = rows[0]["step"]
-    head = f"## A group of step {step if has_type(step, int) else '?'}"
-    if len(rows) > COMPLETIONS:
-        head += f", {COMPLETIONS} of its {len(rows)} completions"
-    lines = [head, "", *shortened(rows[0]["prompt"]), "", f"gold {code(rows[0]['gold'])}"]
-    for number, row in enumerate(rows[:COMPLETIONS], 1):
-        completion = shortened(transcript(row["completion"]))
-        lines += ["", f"{number}. {', '.join(_scores(row))}", "", *completion]
-    return lines
+    completions = []
+    for row in rows[:COMPLETIONS]:
+        text = shortened(transcript(row["completion"]))
+        completions.append({"scores": _scores(row), "text": text})
+    return {
+        "step": step if has_type(step, int) else "?",
+        "size": len(rows),
+        "question": shortened(rows[0]["prompt"]),
+        "gold": rows[0]["gold"],
+        "completions": completions,
+    }
 
 
 def _scores(row: dict) -> list[str]:
-    """The rewards of a completion, its length and its advantage."""
+    """The rewards of a completion, its length and its advantage, as Markdown."""
     parts = []
     for name, score in row.items():
         if name in RESERVED:
@@ -415,8 +386,8 @@ def _scores(row: dict) -> list[str]:
     return parts
 
 
-def shortened(message: object) -> list[str]:
-    """A prompt's last turn or a completion, as a block of code; a long one without its middle."""
+def shortened(message: object) -> str:
+    """A prompt's last turn or a completion; a long one without its middle."""
     if isinstance(message, list) and message and isinstance(message[-1], dict):
         message = message[-1].get("content")
     text = clean(str(message))
@@ -425,4 +396,4 @@ def shortened(message: object) -> list[str]:
     lines = text.split("\n")
     if len(lines) > LINES:
         lines = [*lines[: LINES // 2], "…", *lines[-LINES // 2 :]]
-    return fenced("\n".join(lines))
+    return "\n".join(lines)

@@ -25,10 +25,10 @@ def main(runs: list[str]):
         folders += sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207 - Path.glob takes no absolute pattern
     arms = compare_runs.read_arms(folders)
     lock(FOLDER)
-    text = "\n".join(compare_runs.table(arms))
+    text = compare_runs.comparison(arms)
     report = FOLDER / "report.md"
-    write_whole(report, f"{text}\n")
-    say_markdown(text)
+    write_whole(report, text)
+    say_markdown(text.rstrip("\n"))
     say(f"\nresults: {report}")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from console.faults import RecipeError
-from evaluation.compare_runs import difference, read_arms, table
+from evaluation.compare_runs import comparison, difference, read_arms
 from runs.records import read_run
 from stages import compare
 from tests import made_runs as made
@@ -30,6 +30,10 @@ def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> P
 
 def arms_of(folder: Path, *names: str) -> list:
     return read_arms([str(folder / name) for name in names])
+
+
+def table(arms: list) -> list[str]:
+    return comparison(arms).splitlines()
 
 
 def test_what_each_run_cost_and_reached(tmp_path):

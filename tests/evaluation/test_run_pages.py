@@ -270,7 +270,6 @@ def test_long_texts_are_cut(run, undrawn):
 def test_a_warm_start_of_the_models_own_solutions_is_a_fact(tmp_path):
     given = {"train": ["arithmetic"], "own_solutions": {"samples": 4}}
     recipe = {"data": given, "sft": {"max_steps": 5}}
-    lines = run_pages.facts(Run(tmp_path, recipe, {}, {}, None))
-    assert lines[1:] == ["for the warm start the base model's own right solutions"]
+    assert run_pages.facts(Run(tmp_path, recipe, {}, {}, None))["has_own_solutions"]
     for other in ({"data": given}, {"data": given | {"own_solutions": None}, "sft": {}}):
-        assert run_pages.facts(Run(tmp_path, other, {}, {}, None)) == lines[:1]
+        assert not run_pages.facts(Run(tmp_path, other, {}, {}, None))["has_own_solutions"]

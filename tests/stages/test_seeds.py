@@ -1,15 +1,15 @@
 """The gain over several seeds."""
 
-import json
 import math
 
 import pytest
 
+from evaluation.compare_runs import seeds_page
 from evaluation.statistics import over_seeds
-from stages.seeds import table
 from tests.console.test_terminal import kinds
+from tests.evaluation.test_compare_runs import run
 from tests.support import refused, run_stage
-from tests.tables import cases
+from tests.tables import cases, lacking
 from tests.waits import capture
 
 
@@ -18,6 +18,11 @@ def test_the_interval_is_students():
     4.303."""
     assert over_seeds([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.303 / math.sqrt(3)), rel=1e-3)
     assert over_seeds([0.5]) == (0.5, math.inf)
+
+
+def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
+    """The lines of the page below its heading."""
+    return seeds_page(accuracies, 8).splitlines()[2:]
 
 
 def test_a_gain_is_paired_within_a_seed():
@@ -48,24 +53,21 @@ RECIPE = "recipes/tiny-arithmetic.yaml"
 
 
 def test_the_stage_reads_each_seeds_comparison(tmp_path):
-    for seed, accuracy in ((3, 0.5), (4, 0.7)):
-        folder = tmp_path / f"seed-{seed}/eval/held-out"
-        folder.mkdir(parents=True)
-        each = {"sft": {"n": 8, "accuracy": 0.25}, "grpo": {"n": 8, "accuracy": accuracy}}
-        (folder / "summary.json").write_text(json.dumps(each))
+    for seed, right in ((3, 50), (4, 70)):
+        run(tmp_path / f"seed-{seed}", right=right, seed=seed)
     done = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, 4)
-    assert "| 4 | 25.0% | 70.0% |" in done.stdout
+    assert "| 4 | 0.0% | 40.0% | 70.0% |" in done.stdout
     assert (tmp_path / "seeds.md").read_text().count("|") == done.stdout.count("|")
 
     def wrong(*seeds: int) -> str:
         return refused("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", *seeds)
 
-    assert "seed-5/eval/held-out/summary.json is not there: make seeds" in wrong(3, 5)
-    (folder / "summary.json").write_text(json.dumps({"grpo": {"n": 8, "accuracy": 0.5}}))
+    assert lacking(["seed-5/grpo", "make seeds"], wrong(3, 5)) == []
+    answers = tmp_path / "seed-4/eval/held-out"
+    (answers / "base.jsonl").rename(tmp_path / "base.jsonl")
     assert "not compared on the same problems" in wrong(3, 4)
-    for text in ("[1", "[1]", '{"grpo": 5}', '{"grpo": {"n": 1e999, "accuracy": 1}}'):
-        (folder / "summary.json").write_text(text)
-        assert "is not what an evaluation wrote" in wrong(3, 4)
+    (answers / "grpo.jsonl").write_text("{\n")
+    assert lacking([str(answers), "cannot be compared", "make seeds"], wrong(3, 4)) == []
 
 
 def test_make_ends_with_the_mistake():

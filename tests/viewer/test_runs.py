@@ -8,6 +8,7 @@ from console.faults import RecipeError
 from data.identity import fingerprint
 from data.json_files import LARGEST
 from evaluation import report
+from evaluation.pages import page
 from runs.records import find_runs, name_of, recipe_in, run_file
 from tests import made_runs
 from tests.support import write_lines
@@ -185,9 +186,9 @@ def test_a_report_says_which_problems_a_run_was_trained_on(label, tmp_path):
     data = {"train": " ".join(asked), "overlapping": ""}
     (path / "data.json").write_text(json.dumps(data))
     line = f"**{label} was trained on {len(asked)} of these {len(asked)} problems.**"
-    assert line in report.table_and_verdicts(folder, compared)
+    assert line in page("benchmark.md", report.benchmark(folder, compared))
     (path / "data.json").write_text(json.dumps(data | {"overlapping": " ".join(asked)}))
-    assert "was trained on" not in str(report.table_and_verdicts(folder, compared))
+    assert report.benchmark(folder, compared)["trained_on"] == {}
 
 
 def test_a_result_is_that_of_the_report(tmp_path):
@@ -198,8 +199,8 @@ def test_a_result_is_that_of_the_report(tmp_path):
     assert accuracies == {"base": 0, "sft": 0.5, "grpo": 0.5}
     verdicts = [[*pair, text] for pair, (_, text) in report.changes(compared).items()]
     assert told["verdicts"] == verdicts
-    lines = "\n".join(report.table_and_verdicts(path.parent / "eval/held-out", compared))
-    assert all(f"→ {b}: {text}" in lines for _, b, text in told["verdicts"])
+    text_of_report = page("benchmark.md", report.benchmark(path.parent / "eval/held-out", compared))
+    assert all(f"→ {b}: {text}" in text_of_report for _, b, text in told["verdicts"])
     kinds = ("won", "lost", "wrong twice", "right twice")
     assert told["flips"]["counts"] == dict.fromkeys(kinds, 1)
     assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
