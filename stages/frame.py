@@ -180,7 +180,6 @@ def _warn_of_golds(rows: list[dict], recipe: Recipe):
 def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrupts"):
     """Train from the newest checkpoint, the warm start or the base model."""
     from training.model import base_model
-    from training.saving import FiniteNumbers
     from training.train import require_known_head, train
     from viewer.callback import WritePage
 
@@ -191,11 +190,8 @@ def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrup
         folder.begin(training.rows, training.sampled, start.data)
     source = folder.checkpoint or start.warm_start or "the base model"
     say(f"{stage.name}: {training.examples}, from {source}")
-    if not stage.samples:
-        # A trainer that samples has its own, which also sees the prompts: training/trainer.py.
-        trainer.add_callback(FiniteNumbers())
-    trainer.add_callback(WritePage(folder.path))
-    train(trainer, folder, start.recipe, interrupts, stage.name)
+    write_page = WritePage(folder.path)
+    train(trainer, folder, start.recipe, interrupts, stage.name, write_page)
 
 
 def _say_end(stage: Stage, recipe: Recipe, lines: list[str]):

@@ -22,7 +22,7 @@ import psutil
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
+from transformers import Trainer, TrainerCallback
 
 from console.faults import (
     EXIT_CODES,
@@ -44,11 +44,11 @@ from runs.state import RunFolder
 from schema.configs import processes, setting, settings
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
+from training.callbacks import callbacks_of
 from training.model import base_model, name_base
 from training.process_group import in_group, is_lost, leave, leave_group
-from training.progress import Metrics, Progress, Stopwatch
+from training.progress import Progress, Stopwatch
 from training.sampling import without_adapter
-from training.saving import Checkpoints
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that
 # torch does not know.
@@ -155,7 +155,14 @@ def _agreed(caught: int | None) -> int | None:
 
 
 @hub.offline()  # at every save peft would ask it for the base model's config
-def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
+def train(
+    trainer: Trainer,
+    folder: RunFolder,
+    recipe: Recipe,
+    interrupts: Interrupts,
+    stage: str,
+    write_page: TrainerCallback,
+):
     """Train from the folder's checkpoint, or from the start without one, and save the model.
 
     After a signal the program ends once the step is finished and saved, with exit code 75 for
@@ -171,11 +178,15 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         require_same_sharding(trainer, folder.checkpoint)
         if sharded(trainer):
             require_own_checkpoints(folder.path)
-    progress = _add_callbacks(trainer, folder, stage)
-    interrupts.progress = progress
+    progress = interrupts.progress = Progress()
+    stopwatch = Stopwatch()
+    trainer.callback_handler.callbacks = callbacks_of(
+        trainer, recipe, folder, interrupts, progress, stopwatch, write_page
+    )
+    trainer.args.save_total_limit = None  # the library would prune before the new one is complete
+    if STAGES[stage].samples:
+        follow_rollouts(trainer, progress, stopwatch)
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
-    # before the callbacks that look at what it orders saved
-    trainer.callback_handler.callbacks.insert(0, interrupts)
     _end_at_the_last_step(trainer)
     try:
         _resume(trainer, folder, progress)
@@ -187,24 +198,6 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         if stop is None:
             raise
         raise stop from error
-
-
-def _add_callbacks(trainer: Trainer, folder: RunFolder, stage: str) -> Progress:
-    """Replace the library's saving and printing by ours. Return the callback that follows the
-    run's progress."""
-    trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
-    trainer.args.save_total_limit = None  # the library would prune before the new one is complete
-    trainer.remove_callback(ProgressCallback)
-    trainer.remove_callback(PrinterCallback)  # it prints on every machine
-    progress = Progress()
-    stopwatch = Stopwatch()
-    trainer.add_callback(progress)
-    # after the callback that it times, and before the one that writes the history it adds to
-    trainer.add_callback(stopwatch)
-    trainer.add_callback(Metrics(folder.path))
-    if STAGES[stage].samples:
-        follow_rollouts(trainer, progress, stopwatch)
-    return progress
 
 
 def _leave_after_signal(

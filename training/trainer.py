@@ -3,19 +3,21 @@
 from pathlib import Path
 from typing import Any
 
+import torch
 from peft import PeftModel
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
-from transformers import PreTrainedModel, Trainer, TrainerCallback
+from transformers import PreTrainedModel, Trainer
 from trl import GRPOConfig, GRPOTrainer
 
 from console.faults import Fault, RecipeError, said_by_library
 from schema import configs
+from schema.configs import WITHOUT_SIGNAL
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from training.cpu import answer_cheaply, is_large_on_cpu, speed_up_adapter
+from training.greedy_evaluation import GreedyEvaluation
+from training.lean_loss import LeanLoss
 from training.model import load_model, load_reward_model
-from training.overrides import GreedyEvaluation, LeanLoss, Reshard, SameOrder
-from training.progress import ShowAdvice
 from training.rows import prompt_dataset, rows_that_fit
 from training.sampling import (
     keep_base_exact,
@@ -25,14 +27,27 @@ from training.sampling import (
     share_prompts,
     shared_layers,
 )
-from training.saving import FiniteNumbers, KeepBest
-from training.scoring import GuardedReward, Scores, guarded_rewards
+from training.saving import KeepBest
+from training.scoring import GuardedReward, Scores, guarded_rewards, without_signal
 from training.step_rewards import StepAdvantages, attach_step_rewards
 from training.train import keep_adapter_float32, sharded
 
 
 class GRPO(LeanLoss, GreedyEvaluation, GRPOTrainer):
-    """GRPO (Shao et al. 2024, arXiv:2402.03300)."""
+    """GRPO (Shao et al. 2024, arXiv:2402.03300), and each loss of trl's `loss_type`.
+
+    A loss that trl lacks is a method `_compute_loss(model, inputs)` of this class, which returns a
+    scalar: `inputs` are trl's, and `_get_per_token_logps_and_entropies` gives the policy's
+    log-probabilities.
+    """
+
+    def _calculate_rewards(self, *inputs) -> torch.Tensor:
+        """trl's rewards, shape (completions, rewards), and a metric of their groups."""
+        rewards = super()._calculate_rewards(*inputs)
+        if self.model.training:  # held-out problems are answered once each, in no groups
+            share = without_signal(rewards, self.reward_weights, self.num_generations)
+            self._log_metric(WITHOUT_SIGNAL, share)
+        return rewards
 
 
 class GRPOByStep(StepAdvantages, GRPO):
@@ -81,8 +96,6 @@ def grpo_trainer(
     trainer.steps = rewards.steps
     trainer.scores = rewards.scores
     trainer.keep_best = rewards.keep_best
-    for callback in callbacks_of(recipe, trainer, rewards):
-        trainer.add_callback(callback)
     sample_cheaply(trainer, recipe)
     return trainer
 
@@ -133,10 +146,8 @@ class Rewards:
         prepare_rewards(recipe, [row["solution"] for row in rows])
         self.functions = guarded_rewards(recipe)
         self.scores = Scores(self.functions, end_tokens)
-        self.finite = FiniteNumbers()
         self.keep_best = KeepBest(recipe.evaluate.patience)
         self.steps = attach_step_rewards(recipe, tokenizer, self.functions)
-        self.scores.watchers.append(self.finite.on_batch)
         if chooses:
             self.scores.watchers.append(self.keep_best.on_batch)
 
@@ -155,15 +166,6 @@ class Rewards:
             else:
                 rewards.append(load_reward_model(recipe, name))
         return rewards
-
-
-def callbacks_of(recipe: Recipe, trainer: GRPO, rewards: Rewards) -> list[TrainerCallback]:
-    """What a run has beside trl's own trainer, in the order in which each hears of what happens."""
-    callbacks = [rewards.finite, SameOrder(), rewards.keep_best]
-    callbacks.append(ShowAdvice(recipe))  # keep_best adds to the history which answers were right
-    if trainer.is_fsdp_enabled:
-        callbacks.append(Reshard())
-    return callbacks
 
 
 def sample_cheaply(trainer: GRPO, recipe: Recipe):

@@ -23,8 +23,8 @@ from tests.stages import test_gpu
 from tests.support import CHAIN, refused, run_program, same_weights, write_lines
 from tests.tables import lacking
 from training import train as training
+from training.lean_loss import with_advantage
 from training.model import load_tokenizer
-from training.overrides import with_advantage
 from training.problem_sets import load_train, share_held_out
 from training.trainer import grpo_trainer, stop_at_the_end
 
@@ -228,7 +228,7 @@ import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
-from training.overrides import Reshard
+from training.callbacks import Reshard
 store = f"file://{sys.argv[1]}/store"
 distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
 mesh = torch.distributed.init_device_mesh("cpu", (1,))
