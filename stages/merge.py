@@ -23,8 +23,8 @@ from runs.records import read_run, some_groups
 from runs.state import find_run
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run
+from training.merging import merge_at_random, separate_shared
 from training.model import load_model, load_tokenizer
-from training.sampling import merge_at_random, separate_shared
 from training.saving import log_probabilities
 
 MERGED_FROM = "merged_from.json"  # the hashes of the trained policy's weights

@@ -17,7 +17,6 @@ def callbacks_of(
     folder: RunFolder,
     interrupts: TrainerCallback,
     progress: Progress,
-    stopwatch: Stopwatch,
     write_page: TrainerCallback,
 ) -> list[TrainerCallback]:
     """The callbacks of a run of either stage, in their order; ours in place of the library's bars
@@ -33,13 +32,16 @@ def callbacks_of(
       `write_page` writes, as saving the manifest that `Checkpoints` writes. So it comes after them,
       and before `Metrics`, because it adds its seconds to the same line.
     """
-    finite = FiniteNumbers()
-    callbacks = [interrupts, *_of_libraries(trainer), finite]
+    callbacks = [interrupts, *_of_libraries(trainer)]
     if hasattr(trainer, "scores"):
-        trainer.scores.watchers.append(finite.on_batch)
-        callbacks += [SameOrder(), trainer.keep_best, ShowAdvice(recipe)]
+        stopwatch = trainer.stopwatch
+        callbacks += [FiniteNumbers(trainer.scores), SameOrder(), trainer.keep_best]
+        callbacks.append(ShowAdvice(recipe))
         if trainer.is_fsdp_enabled:
             callbacks.append(Reshard())
+    else:
+        stopwatch = Stopwatch()
+        callbacks.append(FiniteNumbers())
     callbacks += [write_page, Checkpoints(trainer.args.save_total_limit), progress]
     callbacks += [stopwatch, Metrics(folder.path)]
     return callbacks

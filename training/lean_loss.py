@@ -1,11 +1,27 @@
 """GRPO's loss without what cannot change it: padding, completions without advantage, and on a CPU a
 prompt for each of its completions. The loss itself is trl's."""
 
-import torch
-from torch.nn.functional import pad
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from training.cpu import keeping_order, sharing_prompts
-from training.sampling import has_relative_positions
+import torch
+from peft import PeftModel
+from torch.nn.functional import pad
+from transformers import PreTrainedModel
+from trl.trainer import grpo_trainer
+
+from training.cpu import is_large_on_cpu
+from training.merging import without_adapter
+from training.sampling import (
+    beginning_first,
+    common_beginning,
+    empty_cache,
+    has_plain_cache,
+    has_relative_positions,
+    positions,
+    read_prompts,
+)
 
 # The losses that divide by the tokens of all micro-batches together.
 WHOLE_BATCH = ("dapo", "cispo")
@@ -98,3 +114,75 @@ def without_padding(inputs: dict) -> dict:
         if is_by_token and not key.startswith("prompt"):
             cut[key] = value[:, in_completion]
     return inputs | cut
+
+
+@contextmanager
+def sharing_prompts(model: PreTrainedModel | PeftModel, columns: int) -> Iterator[None]:
+    """Inside this block the model's passes compute the first so many columns once for all rows that
+    have the same tokens in them, as the completions of a group have their prompt. Their gradients
+    flow back through the keys and values that the rows share."""
+    base = without_adapter(model)
+    is_worth_it = columns > 0 and is_large_on_cpu(base) and has_relative_positions(base)
+    is_worth_it = is_worth_it and not drops_out(model)  # in each row by itself
+    # A pass that computes its layers again on its way back keeps no keys and values.
+    if not is_worth_it or base.is_gradient_checkpointing or not has_plain_cache(base):
+        yield
+        return
+    backbone = base.base_model
+    forward = backbone.forward
+    backbone.forward = functools.partial(forward_sharing, base, forward, columns)
+    try:
+        yield
+    finally:
+        backbone.forward = forward
+
+
+def drops_out(model: PreTrainedModel | PeftModel) -> bool:
+    dropouts = [module for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+    return any(dropout.training and dropout.p for dropout in dropouts)
+
+
+@contextmanager
+def keeping_order(model: PreTrainedModel | PeftModel) -> Iterator[None]:
+    """Inside this block trl does not shuffle the completions that it has sampled."""
+    shuffle = grpo_trainer.shuffle_sequence_dict
+    if is_large_on_cpu(model):
+        grpo_trainer.shuffle_sequence_dict = lambda batch: batch
+    try:
+        yield
+    finally:
+        grpo_trainer.shuffle_sequence_dict = shuffle
+
+
+def forward_sharing(
+    model: PreTrainedModel,
+    forward: Callable,
+    columns: int,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    **options,
+):
+    """What `forward`, the model's backbone, returns for rows of tokens, shape (rows, width)."""
+    prompts = torch.cat([input_ids[:, :columns], attention_mask[:, :columns]], 1)
+    prompts, prompt_of = prompts.unique(dim=0, return_inverse=True)
+    passed = {key for key, value in options.items() if value is not None}
+    if len(prompts) == len(input_ids) or passed - {"use_cache", "return_dict"}:
+        return forward(input_ids=input_ids, attention_mask=attention_mask, **options)
+    cache = empty_cache(model)
+    ids, mask = prompts[:, :columns], prompts[:, columns:]
+    size = common_beginning(model, ids, mask)
+    order = beginning_first(mask, size)
+    ids, mask = ids.gather(1, order), mask.gather(1, order)
+    of_prompts = read_prompts(forward, ids, mask, size, cache)
+    of_prompts = of_prompts[torch.arange(len(ids))[:, None], order.argsort(1)]
+    cache.batch_select_indices(prompt_of)
+    mask = torch.cat([mask[prompt_of], attention_mask[:, columns:]], 1)
+    output = forward(
+        input_ids=input_ids[:, columns:],
+        attention_mask=mask,
+        position_ids=positions(mask)[:, columns:],
+        past_key_values=cache,
+        use_cache=True,
+    )
+    output.last_hidden_state = torch.cat([of_prompts[prompt_of], output.last_hidden_state], 1)
+    return output

@@ -26,9 +26,9 @@ from console.terminal import make_command
 from machine.launch import shares_weights
 from schema import configs
 from schema.recipe import Recipe
+from training.merging import adapted_layers
 from training.model import base_model, checked_files, not_loaded, require_modules
 from training.rows import rows_that_fit
-from training.sampling import adapted_layers
 
 GIB = 2**30
 # What vLLM's share of the card holds beside weights and cache: its largest forward pass, its

@@ -43,8 +43,9 @@ from schema.advice import fault_at
 from schema.recipe import Recipe
 from schema.values import as_list
 from training import chat_templates, model_files
-from training.cpu import answer_cheaply, speed_up, speed_up_adapter
-from training.sampling import without_adapter
+from training.cpu import is_large_on_cpu, speed_up, speed_up_adapter
+from training.merging import without_adapter
+from training.sampling import Rollout
 from training.tiny_models import built_model
 
 # Where a model comes with its own code, transformers asks at the terminal whether to run it. It
@@ -389,7 +390,8 @@ def load_for_answers(
 ) -> PreTrainedModel:
     """Load a model as `load_model` does, on the GPU if the machine has one, in evaluation mode."""
     model = load_model(recipe, tokenizer, trained).eval()
-    answer_cheaply(model)
+    if is_large_on_cpu(model):
+        model.generate = Rollout(model)
     if getattr(model, "is_quantized", False) or not hardware.has_gpu():
         return model  # a quantised model is on the GPU already
     return model.to("cuda")

@@ -5,11 +5,9 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import torch
-from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
+from transformers import TrainerCallback
 
 from console.terminal import duration, say
 from runs.files import write_whole
@@ -89,37 +87,6 @@ class Progress(TrainerCallback):
         if self.step_began is None:
             return f"in about {duration(seconds)} after the evaluation or checkpoint under way"
         return f"in about {duration(max(1.0, seconds - (time.monotonic() - self.step_began)))}"
-
-    def counting_tokens(self, generate: Callable) -> Callable:
-        """Wrap a transformers model's `generate` so that it shows how far it is."""
-
-        def counted(*args, **kwargs):
-            limit = kwargs["generation_config"].max_new_tokens
-            tokens = _Tokens(self, kwargs["input_ids"].shape, limit)
-            return generate(*args, stopping_criteria=StoppingCriteriaList([tokens]), **kwargs)
-
-        return counted
-
-
-class _Tokens(StoppingCriteria):
-    """Counts the tokens as they are sampled, and never stops them."""
-
-    def __init__(self, progress: Progress, shape: tuple[int, int], limit: int):
-        self.progress = progress
-        self.limit = limit
-        self.rows, self.prompt_length = shape
-        self.began = time.monotonic()
-
-    def __call__(
-        self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs
-    ) -> torch.BoolTensor:
-        tokens = input_ids.shape[1] - self.prompt_length
-        rate = self.rows * tokens / max(1e-3, time.monotonic() - self.began)
-        self.progress.show(
-            f"sampling {self.rows} completions, token {tokens:,} of at most {self.limit:,},"
-            f" {rate:,.0f} tokens/s"
-        )
-        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
 
 
 def _words(logs: dict) -> dict[str, str]:

@@ -1,29 +1,28 @@
-"""Samples with the adapter merged into its base: a token then costs no more than with the base
-alone. The adapter is merged for vLLM at every sync, and for transformers at every sampling.
-
-Subtracting the merged change does not restore the base exactly, so its weights would drift (in
-bfloat16 soon by more than the adapter, trl issue 6688), and the saved adapter would belong to a
-base that nobody has. This module restores the base from a copy, bit for bit.
-
-Merging in 16 bits rounds, and a young adapter changes most weights by less than half of their last
-digit: rounded to the nearest, the merged model would be nearly the base. This module rounds at
-random, up or down, so that a weight is on average what it was before it was rounded.
-"""
+"""The one way in which transformers samples: a `Rollout` stands in the place of a policy's
+`generate`, and says in order what happens to a batch of prompts."""
 
 import contextlib
-import functools
+import copy
 import inspect
 import math
-import random
 import re
-from collections import Counter
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import torch
 from peft import PeftModel
-from peft.tuners.tuners_utils import BaseTunerLayer
-from transformers import DynamicCache, GenerationConfig, PreTrainedModel
+from torch.nn.functional import pad
+from transformers import (
+    DynamicCache,
+    GenerationConfig,
+    PreTrainedModel,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from training.cpu import DrawOnce, is_large_on_cpu
+from training.merging import keep_base_exact, mergeable, without_adapter
 
 # The layers of a cache that hold keys and values and nothing else.
 KEY_VALUE_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
@@ -34,179 +33,185 @@ PLAIN |= {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"
 PLAIN |= {"stopping_criteria"}
 # So many tokens that all prompts begin with are worth a pass of their own.
 WORTH_SHARING = 8
-# The bits that a float32 has more than a number of these dtypes.
-MORE_BITS = {torch.bfloat16: 16, torch.float16: 13}
 
 
-def keep_base_exact(model: PeftModel):
-    """Make `model.unmerge_adapter()` restore the base weights as they were before
-    `merge_adapter()`, bit for bit.
+class Rollout:
+    """A policy's `generate`. What happens to a batch, in order:
 
-    The weights are copied to the CPU's memory, which takes as many bytes as the adapted layers. A
-    model on a GPU is copied once; one on the CPU, where training needs that memory, at each merge.
-    """
-    merge = model.merge_adapter
-    unmerge = model.unmerge_adapter
-
-    def merge_adapter(*args, **kwargs):
-        if not hasattr(model, "exact_base"):
-            model.exact_base = [_copy(getattr(layer, name)) for layer, name in _parameters(model)]
-        merge(*args, **kwargs)
-
-    def unmerge_adapter(*args, **kwargs):
-        unmerge(*args, **kwargs)
-        parameters = _parameters(model)
-        for (layer, name), (value, attributes) in zip(parameters, model.exact_base, strict=True):
-            if attributes:
-                value.__dict__.update(attributes)
-                layer.weight = value
-                layer.quant_state = value.quant_state
-            else:
-                # A GPU works in order: the next computation waits for the copy.
-                getattr(layer, name).data.copy_(value, non_blocking=True)
-        if all(getattr(layer, name).device.type == "cpu" for layer, name in parameters):
-            del model.exact_base
-
-    model.merge_adapter = merge_adapter
-    model.unmerge_adapter = unmerge_adapter
-
-
-def without_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
-    """The model itself, within its adapter where it has one."""
-    if isinstance(model, PeftModel):
-        return model.get_base_model()
-    return model
-
-
-def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
-    """The base's layers that carry the adapter."""
-    # A layer with several adapted parameters has several tuners.
-    return list(dict.fromkeys(tuner.get_base_layer() for tuner in tuners_of(model)))
-
-
-def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:
-    """(layer, name) of every parameter that a merge may touch: weights, and with `lora_bias`
-    biases."""
-    parameters = []
-    for layer in adapted_layers(model):
-        parameters += [(layer, name) for name, _ in layer.named_parameters(recurse=False)]
-    return parameters
-
-
-def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
-    """(a copy on the CPU, {}); for a quantised weight, which merging replaces by a new object, the
-    weight and its attributes."""
-    if hasattr(weight, "quant_state"):
-        return weight, dict(weight.__dict__)
-    copy = weight.detach().to("cpu", copy=True)
-    if weight.is_cuda:
-        # Where the system has no more memory to pin, the way back is slower.
-        with contextlib.suppress(RuntimeError):
-            copy = copy.pin_memory()
-    return copy, {}
-
-
-def mergeable(model: PeftModel) -> bool:
-    """Whether the merged model computes what the adapted model does. Merging rounds a quantised
-    weight again, changes a weight that two layers share (a head tied to its embedding) in both, and
-    cannot add the adapter's bias to a layer without a bias.
-    """
-    if getattr(model.get_base_model(), "is_quantized", False):
-        return False
-    layers = adapted_layers(model)
-    if model.active_peft_config.lora_bias:
-        if any(getattr(layer, "bias", None) is None for layer in layers):
-            return False
-    return not shared_layers(model)
-
-
-def shared_layers(model: PeftModel) -> list[torch.nn.Module]:
-    """The adapted layers with a weight that another layer has too."""
-    uses = Counter()
-    for module in model.modules():
-        uses.update(id(weight) for weight in module.parameters(recurse=False))
-    layers = []
-    for layer in adapted_layers(model):
-        if any(uses[id(weight)] > 1 for weight in layer.parameters(recurse=False)):
-            layers.append(layer)
-    return layers
-
-
-def tuners_of(model: PeftModel) -> list[BaseTunerLayer]:
-    return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
-
-
-def merge_at_random(model: PeftModel, seed: Callable[[], str]):
-    """Make every merge of the adapter into 16 bits round at random.
+    1. The adapter is merged into its base, which afterwards is restored to the bit.
+    2. Each sampled token is counted, for the line that a long step prints.
+    3. A prompt that neighbouring rows share, as the completions of a group do, is read once; on a
+       CPU also what different prompts begin with.
+    4. On a CPU the rows that have ended are dropped each time that they are half of all.
+    5. On a CPU a token is drawn with one random number.
 
     Args:
-        seed: returns the text that the random numbers depend on, at each merge: the same text, the
-            same weights.
+        merges: whether to merge an adapter, if the merged model computes the same.
+        in_shards: whether a process may hold a part of each weight. All processes then have to
+            compute equally often, and nothing is merged, shared or dropped.
+
+    Attributes:
+        show: prints what a long step is doing; None outside a run.
     """
-    for number, tuner in enumerate(tuners_of(model)):
-        tuner.merge = functools.partial(_merge, tuner, tuner.merge, number, seed)
+
+    def __init__(
+        self, model: PreTrainedModel | PeftModel, merges: bool = False, in_shards: bool = False
+    ):
+        self.model = model
+        self.generate = model.generate
+        self.show: Callable[[str], None] | None = None
+        is_large = is_large_on_cpu(model)
+        self.merges = merges and not in_shards and mergeable(model)
+        self.shares_prompts = not in_shards and shares_prompts(model)
+        self.shares_beginnings = is_large
+        self.drops_ended_rows = is_large and not in_shards
+        self.draws_once = is_large
+        if self.merges:
+            keep_base_exact(model)
+
+    def __call__(self, **options) -> torch.Tensor:
+        """What transformers' `generate` returns, shape (rows, tokens)."""
+        with self._merged():
+            options = self._counting(options)
+            if self.shares_prompts:
+                base = without_adapter(self.model)
+                options |= _prompt_cache(base, self.shares_beginnings, **options)
+            limits = None
+            if self.drops_ended_rows:
+                limits = _limits(self.model, options)
+            if limits is None:
+                return self._draw(**options)
+            return generate_in_rounds(self._draw, *limits, **options)
+
+    @contextlib.contextmanager
+    def _merged(self) -> Iterator[None]:
+        if not self.merges:
+            yield
+            return
+        self.model.merge_adapter()
+        try:
+            yield
+        finally:
+            self.model.unmerge_adapter()
+
+    def _counting(self, options: dict) -> dict:
+        """The options of a call, with what counts its tokens in a run."""
+        if self.show is None:
+            return options
+        limit = options["generation_config"].max_new_tokens
+        tokens = TokenCount(self.show, options["input_ids"].shape, limit)
+        return options | {"stopping_criteria": StoppingCriteriaList([tokens])}
+
+    def _draw(self, **options) -> torch.Tensor:
+        drawing = contextlib.nullcontext()
+        if self.draws_once:
+            drawing = DrawOnce()
+        with drawing:
+            return self.generate(**options)
 
 
-@torch.no_grad()
-def _merge(tuner: BaseTunerLayer, merge: Callable, number: int, seed: Callable, *args, **kwargs):
-    """Merge one layer's adapter in float32, then round its weights at random into their memory."""
-    rounded = []
-    for parameter in tuner.get_base_layer().parameters(recurse=False):
-        # A weight that FSDP has sharded is a tensor of another type.
-        if parameter.dtype in MORE_BITS and type(parameter.data) is torch.Tensor:
-            rounded.append((parameter, parameter.data))
-            parameter.data = parameter.data.float()
-    try:
-        merge(*args, **kwargs)
-    finally:
-        number_of_layer = random.Random(f"{seed()} {number}").getrandbits(63)
-        for parameter, weight in rounded:
-            generator = torch.Generator(weight.device).manual_seed(number_of_layer)
-            weight.copy_(round_at_random(parameter.data, weight.dtype, generator))
-            parameter.data = weight
+def _limits(
+    model: PreTrainedModel | PeftModel, options: dict
+) -> tuple[int, int | list[int], int] | None:
+    """The most tokens of a row, its end tokens and its padding; None where a row depends on more
+    than its own tokens, and the rows must stay together."""
+    config = options.get("generation_config")
+    options = {key: value for key, value in options.items() if key != "generation_config"}
+    settings = generation_settings(model, config, options)
+    names = ("max_new_tokens", "eos_token_id", "pad_token_id")
+    limits = tuple(settings.get(name) for name in names)
+    if None in limits or not settings.keys() <= PLAIN or not has_plain_cache(model):
+        return None
+    return limits
 
 
-def round_at_random(
-    exact: torch.Tensor, dtype: torch.dtype, generator: torch.Generator
+class TokenCount(StoppingCriteria):
+    """Counts the tokens as they are sampled, says so to `show`, and never stops them."""
+
+    def __init__(self, show: Callable[[str], None], shape: tuple[int, int], limit: int):
+        self.show = show
+        self.limit = limit
+        self.rows, self.prompt_length = shape
+        self.began = time.monotonic()
+
+    def __call__(
+        self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs
+    ) -> torch.BoolTensor:
+        tokens = input_ids.shape[1] - self.prompt_length
+        rate = self.rows * tokens / max(1e-3, time.monotonic() - self.began)
+        self.show(
+            f"sampling {self.rows} completions, token {tokens:,} of at most {self.limit:,},"
+            f" {rate:,.0f} tokens/s"
+        )
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
+class HalfEnded(StoppingCriteria):
+    """Stops a generation when half of its rows or more have ended.
+
+    `going_on`: whether each row has not ended, shape (rows,).
+    """
+
+    def __init__(self, rows: int, end_tokens: int | list[int], criteria: StoppingCriteriaList):
+        self.going_on = torch.ones(rows, dtype=torch.bool)
+        self.end_tokens = torch.tensor(end_tokens)
+        self.criteria = criteria
+
+    def __call__(self, input_ids: torch.Tensor, scores, **kwargs) -> torch.Tensor:
+        self.going_on &= ~torch.isin(input_ids[:, -1], self.end_tokens)
+        self.going_on &= ~self.criteria(input_ids, scores, **kwargs)
+        is_half = 2 * self.going_on.sum() <= len(self.going_on)
+        return ~self.going_on | is_half
+
+
+def generate_in_rounds(
+    generate: Callable,
+    limit: int,
+    end_tokens: int | list[int],
+    pad_token: int,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    generation_config: GenerationConfig | None = None,
+    stopping_criteria: StoppingCriteriaList | None = None,
+    **options,
 ) -> torch.Tensor:
-    """Round float32 numbers to a dtype, up or down, in proportion to how near each of the two is:
-    a number that the dtype has stays as it is, and the mean of many roundings is exact."""
-    size = 2 ** MORE_BITS[dtype]
-    options = {"generator": generator, "device": exact.device, "dtype": torch.int32}
-    noise = torch.randint(size, exact.shape, **options)
-    return ((exact.view(torch.int32) + noise) & -size).view(torch.float32).to(dtype)
-
-
-def separate_shared(model: PeftModel):
-    """Give every adapted layer whose weight is another's too, as that of a head tied to its
-    embedding, a weight of its own, so that merging changes this layer alone."""
-    for layer in shared_layers(model):
-        for name, weight in layer.named_parameters(recurse=False):
-            setattr(layer, name, torch.nn.Parameter(weight.detach().clone(), requires_grad=False))
-        model.get_base_model().config.get_text_config().tie_word_embeddings = False
-        model.get_base_model().config.tie_word_embeddings = False
-
-
-def share_prompts(model: PreTrainedModel | PeftModel, with_beginnings: bool = False):
-    """Make `model.generate` compute a prompt once that neighbouring rows of a batch share, as the
-    completions of a group do: each row starts with a copy of its keys and values. A model that
-    caches anything else stays as it is.
+    """What `generate` returns, shape (rows, tokens). A round ends when half of its rows have, and
+    the next goes on with the others.
 
     Args:
-        with_beginnings: whether what different prompts begin with is computed once, too.
+        limit: how many tokens a row may get.
+        generation_config: what `generate` takes its settings from, if not from `options`.
     """
-    base = without_adapter(model)
-    is_plain = has_plain_cache(base, KEY_VALUE_LAYERS)
-    if not is_plain or not base._supports_default_dynamic_cache():
-        return
-    if "position_ids" not in inspect.signature(base.base_model.forward).parameters:
-        return
-    generate = model.generate
-
-    def generate_sharing(*args, **kwargs):
-        return generate(*args, **(kwargs | _prompt_cache(base, with_beginnings, **kwargs)))
-
-    model.generate = generate_sharing
+    config = copy.deepcopy(generation_config)
+    criteria = stopping_criteria or StoppingCriteriaList()
+    width = input_ids.shape[1] + limit
+    tokens = torch.full((len(input_ids), width), pad_token)
+    tokens[:, : input_ids.shape[1]] = input_ids
+    rows = torch.arange(len(input_ids))
+    length = input_ids.shape[1]
+    while True:
+        changes = {"max_new_tokens": width - length, "return_dict_in_generate": True}
+        if config is None:
+            options |= changes
+        else:
+            config.update(**changes)
+        half = HalfEnded(len(rows), end_tokens, criteria)
+        output = generate(
+            input_ids=tokens[rows, :length],
+            attention_mask=attention_mask,
+            generation_config=config,
+            stopping_criteria=StoppingCriteriaList([half]),
+            **options,
+        )
+        drawn = output.sequences.shape[1] - length
+        length += drawn
+        tokens[rows, :length] = output.sequences
+        if length == width or not half.going_on.any():
+            return tokens[:, :length]
+        rows = rows[half.going_on]
+        attention_mask = pad(attention_mask, (0, drawn), value=1)[half.going_on]
+        options["past_key_values"] = output.past_key_values
+        options["past_key_values"].batch_select_indices(half.going_on.nonzero().squeeze(1))
 
 
 def empty_cache(model: PreTrainedModel) -> DynamicCache:
@@ -228,6 +233,16 @@ def generation_settings(
     # What a config says of itself begins with "_"; what is False is not asked for.
     names = [key for key, value in settings.items() if key[0] != "_" and value is not False]
     return {name: settings[name] for name in names} | options
+
+
+def shares_prompts(model: PreTrainedModel | PeftModel) -> bool:
+    """Whether the rows of a batch can start with copies of the keys and values of their prompt; not
+    those of a model that caches anything else."""
+    base = without_adapter(model)
+    is_plain = has_plain_cache(base, KEY_VALUE_LAYERS)
+    if not is_plain or not base._supports_default_dynamic_cache():
+        return False
+    return "position_ids" in inspect.signature(base.base_model.forward).parameters
 
 
 @torch.no_grad()
@@ -335,19 +350,3 @@ def read_prompts(
         **options,
     )
     return torch.cat([*hidden, last.last_hidden_state], 1)
-
-
-def sample_merged(model: PeftModel):
-    """Make `model.generate` run with the active adapter merged, and restore the base weights
-    afterwards, bit for bit."""
-    keep_base_exact(model)
-    generate = model.generate
-
-    def generate_merged(*args, **kwargs):
-        model.merge_adapter()
-        try:
-            return generate(*args, **kwargs)
-        finally:
-            model.unmerge_adapter()
-
-    model.generate = generate_merged

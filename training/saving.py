@@ -33,7 +33,7 @@ from runs.checkpoints import (
 from schema.configs import ACCURACY, RIGHT
 from schema.recipe import Recipe
 from training.model import load_model
-from training.scoring import Batch
+from training.scoring import Scores
 from training.watch import gamed
 
 
@@ -118,14 +118,14 @@ class FiniteNumbers(TrainerCallback):
     finite are saved. In float16 such a gradient means that the loss was scaled too far: accelerate
     skips the step and halves the scale, and the run stops once that has not helped. DeepSpeed hides
     its gradients, and with ZeRO-3 its weights too: the callback cannot check them.
+
+    Args:
+        scores: of a run that samples; the prompts of their last batch are written beside the run
+            when it stops.
     """
 
-    def __init__(self):
-        self.prompts: list = []  # the current batch's, written beside the run when it stops
-
-    def on_batch(self, batch: Batch):
-        """Take note of a batch that was scored (training/scoring.py)."""
-        self.prompts = batch.columns["prompts"]
+    def __init__(self, scores: Scores | None = None):
+        self.scores = scores
 
     def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
         scaler = getattr(optimizer, "scaler", None)
@@ -150,7 +150,10 @@ class FiniteNumbers(TrainerCallback):
         if all(map(torch.isfinite, norms)):
             return
         file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
-        file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
+        prompts = []
+        if self.scores:
+            prompts = self.scores.batch.columns.get("prompts", [])
+        file.write_text(json.dumps(prompts, indent=1, default=str), encoding="utf-8")
         last = newest_good(Path(args.output_dir))
         raise RunStopped(
             f"a {kind} is not finite after step {state.global_step}: the run stopped before it was"
@@ -165,20 +168,16 @@ class KeepBest(TrainerCallback):
     best for `patience` evaluations in a row while the training reward rose. It reads the trainer's
     history, which a resumed run still has, and adds which problems were answered right."""
 
-    def __init__(self, patience: int):
+    def __init__(self, patience: int, scores: Scores):
         self.patience = patience
+        self.scores = scores
         self.stopped: str | None = None  # why it stopped the run
-        # The last batch's problems, and whether they were answered right.
-        self.batch: list[tuple[str, float | None]] = []
-        self.right: dict[str, float | None] = {}
-
-    def on_batch(self, batch: Batch):
-        """Take note of a batch that was scored."""
-        rewards = batch.rewards["correct_answer"]
-        self.batch = list(zip(batch.columns["problem"], rewards, strict=True))
+        self.right: dict[str, float | None] = {}  # whether each problem was answered right
 
     def on_prediction_step(self, args, state, control, **kwargs):
-        self.right.update(self.batch)  # trl called the rewards for this batch
+        batch = self.scores.batch  # trl called the rewards for it
+        rewards = batch.rewards["correct_answer"]
+        self.right.update(zip(batch.columns["problem"], rewards, strict=True))
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if ACCURACY not in logs:

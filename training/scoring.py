@@ -1,6 +1,6 @@
 """The one way from a completion to its rewards. trl calls a `GuardedReward` for each reward of the
-recipe; it replaces unusable values by None, and passes the values to the run's `Scores`, which time
-and record them, and call the run's watchers with each scored batch."""
+recipe; it replaces unusable values by None, and passes the values to the run's `Scores`, which
+record them and keep the last batch."""
 
 import asyncio
 import contextlib
@@ -70,13 +70,9 @@ class GuardedReward:
         score = self._score
         if self.by_step:
             score = functools.partial(self.by_step, self._score)
-        timed = contextlib.nullcontext()
+        values = score(completions=completions, **columns)
         if self.scores:
-            timed = self.scores.timed()
-        with timed:
-            values = score(completions=completions, **columns)
-            if self.scores:
-                self.scores.add(self, {"completions": completions} | columns, values)
+            self.scores.add(self, {"completions": completions} | columns, values)
         return values
 
     def _score(self, /, completions: list, **columns) -> list[float | None]:
@@ -299,8 +295,7 @@ class Scores:
     For each batch trl's completion files get the columns `gold`, `tokens` and `truncated`.
 
     Attributes:
-        watchers: called with every batch once all rewards have scored it.
-        timed: makes a context around each reward's call.
+        batch: the last one that all rewards have scored.
 
     Args:
         ends: the ids of the tokens that end a completion.
@@ -310,8 +305,7 @@ class Scores:
         self.rewards = rewards
         self.ends = ends
         self.values: dict[str, list[float | None]] = {}
-        self.watchers: list[Callable[[Batch], None]] = []
-        self.timed: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
+        self.batch = Batch({}, {})
         for reward in rewards:
             reward.scores = self
 
@@ -320,14 +314,12 @@ class Scores:
         self.values[reward.name] = values
         if len(self.values) < len(self.rewards):
             return
-        batch = Batch(columns, self.values)
+        self.batch = Batch(columns, self.values)
         self.values = {}
         log_column = columns["log_extra"]
         log_column("gold", [str(gold) for gold in columns["solution"]])
         log_column("tokens", [len(ids) for ids in columns["completion_ids"]])
         log_column("truncated", self._truncated(columns))
-        for watch in self.watchers:
-            watch(batch)
 
     def _truncated(self, columns: dict) -> list[bool]:
         """Whether each completion stopped before its answer ended. A completion whose last tool

@@ -10,7 +10,6 @@ ranks; so under a launcher, a signal that soon follows the first is taken for it
 A SIGHUP is never the second: kernel, shell and make each send one.
 """
 
-import functools
 import inspect
 import os
 import signal
@@ -45,10 +44,10 @@ from schema.configs import processes, setting, settings
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
 from training.callbacks import callbacks_of
+from training.merging import without_adapter
 from training.model import base_model, name_base
 from training.process_group import in_group, is_lost, leave, leave_group
-from training.progress import Progress, Stopwatch
-from training.sampling import without_adapter
+from training.progress import Progress
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that
 # torch does not know.
@@ -179,13 +178,12 @@ def train(
         if sharded(trainer):
             require_own_checkpoints(folder.path)
     progress = interrupts.progress = Progress()
-    stopwatch = Stopwatch()
     trainer.callback_handler.callbacks = callbacks_of(
-        trainer, recipe, folder, interrupts, progress, stopwatch, write_page
+        trainer, recipe, folder, interrupts, progress, write_page
     )
     trainer.args.save_total_limit = None  # the library would prune before the new one is complete
-    if STAGES[stage].samples:
-        follow_rollouts(trainer, progress, stopwatch)
+    if STAGES[stage].samples and trainer.rollout:
+        trainer.rollout.show = progress.show
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     _end_at_the_last_step(trainer)
     try:
@@ -359,19 +357,6 @@ def _end_at_the_last_step(trainer: Trainer):
             run_epoch(**arguments)
 
     trainer._run_epoch = run_unless_ended
-
-
-def follow_rollouts(trainer: Trainer, progress: Progress, stopwatch: Stopwatch):
-    """Time trl's sampling and the rewards, and count the tokens."""
-    trainer.scores.timed = functools.partial(stopwatch.part, "rewards")
-    timed = stopwatch.part("sampling")
-    if trainer.use_vllm:
-        vllm = trainer.vllm_generation
-        vllm.sync_weights = timed(vllm.sync_weights)
-        vllm.generate = timed(vllm.generate)
-    else:
-        policy = trainer.accelerator.unwrap_model(trainer.model)
-        policy.generate = timed(progress.counting_tokens(policy.generate))
 
 
 def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):

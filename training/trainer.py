@@ -14,19 +14,14 @@ from schema import configs
 from schema.configs import WITHOUT_SIGNAL
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
-from training.cpu import answer_cheaply, is_large_on_cpu, speed_up_adapter
+from training.cpu import speed_up_adapter
 from training.greedy_evaluation import GreedyEvaluation
 from training.lean_loss import LeanLoss
+from training.merging import keep_base_exact, merge_at_random, shared_layers
 from training.model import load_model, load_reward_model
+from training.progress import Stopwatch
 from training.rows import prompt_dataset, rows_that_fit
-from training.sampling import (
-    keep_base_exact,
-    merge_at_random,
-    mergeable,
-    sample_merged,
-    share_prompts,
-    shared_layers,
-)
+from training.sampling import Rollout
 from training.saving import KeepBest
 from training.scoring import GuardedReward, Scores, guarded_rewards, without_signal
 from training.step_rewards import StepAdvantages, attach_step_rewards
@@ -39,11 +34,25 @@ class GRPO(LeanLoss, GreedyEvaluation, GRPOTrainer):
     A loss that trl lacks is a method `_compute_loss(model, inputs)` of this class, which returns a
     scalar: `inputs` are trl's, and `_get_per_token_logps_and_entropies` gives the policy's
     log-probabilities.
+
+    Attributes:
+        steps: the rewards of steps, None where the recipe has none.
+        scores: what the reward functions paid for the last batch.
+        keep_best: watches the evaluations.
+        rollout: how the policy samples with transformers; None where vLLM samples.
+        stopwatch: counts the seconds of sampling and rewards.
     """
+
+    rollout: Rollout | None = None
+
+    def _generate_single_turn(self, *args, **kwargs) -> tuple:
+        with self.stopwatch.part("sampling"):
+            return super()._generate_single_turn(*args, **kwargs)
 
     def _calculate_rewards(self, *inputs) -> torch.Tensor:
         """trl's rewards, shape (completions, rewards), and a metric of their groups."""
-        rewards = super()._calculate_rewards(*inputs)
+        with self.stopwatch.part("rewards"):
+            rewards = super()._calculate_rewards(*inputs)
         if self.model.training:  # held-out problems are answered once each, in no groups
             share = without_signal(rewards, self.reward_weights, self.num_generations)
             self._log_metric(WITHOUT_SIGNAL, share)
@@ -85,18 +94,22 @@ def grpo_trainer(
         )
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     system = recipe.prompt.system
-    rewards = Rewards(recipe, tokenizer, rows, set(end_tokens), bool(choosing))
-    arguments = {"reward_funcs": rewards.in_order(recipe)}
+    prepare_rewards(recipe, [row["solution"] for row in rows])  # while the first are sampled
+    functions = guarded_rewards(recipe)
+    scores = Scores(functions, set(end_tokens))
+    steps = attach_step_rewards(recipe, tokenizer, functions)
+    arguments = {"reward_funcs": rewards_in_order(recipe, functions)}
     arguments["train_dataset"] = prompt_dataset(rows, tokenizer, system)
     if choosing:
         arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system)
     arguments["tools"] = list(tools_of(recipe).values())
-    kind = GRPOByStep if rewards.steps else GRPO
+    kind = GRPOByStep if steps else GRPO
     trainer = _built(kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
-    trainer.steps = rewards.steps
-    trainer.scores = rewards.scores
-    trainer.keep_best = rewards.keep_best
-    sample_cheaply(trainer, recipe)
+    trainer.steps = steps
+    trainer.scores = scores
+    trainer.keep_best = KeepBest(recipe.evaluate.patience, scores)
+    trainer.stopwatch = Stopwatch()
+    set_rollout(trainer, recipe)
     return trainer
 
 
@@ -126,51 +139,28 @@ def _built(
     return trainer
 
 
-class Rewards:
-    """The recipe's rewards as trl calls them, and who looks at their scores.
+def rewards_in_order(
+    recipe: Recipe, functions: list[GuardedReward]
+) -> list[GuardedReward | PreTrainedModel]:
+    """What trl asks for a reward, in the recipe's order: the functions, and between them the
+    models, which it asks by itself.
 
-    Args:
-        end_tokens: the ids of the tokens that end a completion.
-        chooses: whether held-out answers choose the checkpoint.
-
-    Attributes:
-        functions: the guarded reward functions, in the recipe's order.
-        scores: what they paid, batch by batch.
-        steps: the rewards of steps, None where the recipe has none.
+    Raises:
+        RecipeError: a model cannot be loaded, or is no reward model.
     """
-
-    def __init__(
-        self, recipe: Recipe, tokenizer, rows: list[dict], end_tokens: set[int], chooses: bool
-    ):
-        # While the first completions are sampled.
-        prepare_rewards(recipe, [row["solution"] for row in rows])
-        self.functions = guarded_rewards(recipe)
-        self.scores = Scores(self.functions, end_tokens)
-        self.keep_best = KeepBest(recipe.evaluate.patience)
-        self.steps = attach_step_rewards(recipe, tokenizer, self.functions)
-        if chooses:
-            self.scores.watchers.append(self.keep_best.on_batch)
-
-    def in_order(self, recipe: Recipe) -> list[GuardedReward | PreTrainedModel]:
-        """What trl asks for a reward, in the recipe's order: the functions, and between them the
-        models, which it asks by itself.
-
-        Raises:
-            RecipeError: a model cannot be loaded, or is no reward model.
-        """
-        functions = {function.name: function for function in self.functions}
-        rewards = []
-        for name in recipe.rewards:
-            if name in functions:
-                rewards.append(functions[name])
-            else:
-                rewards.append(load_reward_model(recipe, name))
-        return rewards
+    by_name = {function.name: function for function in functions}
+    rewards = []
+    for name in recipe.rewards:
+        if name in by_name:
+            rewards.append(by_name[name])
+        else:
+            rewards.append(load_reward_model(recipe, name))
+    return rewards
 
 
-def sample_cheaply(trainer: GRPO, recipe: Recipe):
-    """Sample with the adapter merged into its base, which is then restored to the bit (trl merges
-    it for vLLM), and with transformers read a group's prompt once.
+def set_rollout(trainer: GRPO, recipe: Recipe):
+    """Make the policy sample by a `Rollout`. For vLLM the adapter is merged into its base too (by
+    trl), which is then restored to the bit.
 
     Raises:
         RecipeError: vLLM would sample from another policy than the one that is trained.
@@ -180,24 +170,18 @@ def sample_cheaply(trainer: GRPO, recipe: Recipe):
     if adapted:
         seed = trainer.args.seed
         merge_at_random(policy, lambda: f"{seed} {trainer.state.global_step}")
-    if trainer.args.use_vllm:
-        if adapted and shared_layers(policy):
+    if not trainer.args.use_vllm:
+        policy.generate = Rollout(policy, merges=adapted, in_shards=sharded(trainer))
+        trainer.rollout = policy.generate
+    elif adapted:
+        if shared_layers(policy):
             message = (
                 "the adapter changes the embedding, whose weight is the head's too: merged for"
                 " vLLM, it would change both. Leave embed_tokens out, or sample with transformers"
                 " (grpo.use_vllm: false)"
             )
             raise RecipeError([Fault(recipe.place("adapter"), message)])
-        if adapted:
-            keep_base_exact(policy)
-    elif not sharded(trainer):
-        # first, because it reads the prompts with the merged weights
-        if is_large_on_cpu(policy):
-            answer_cheaply(policy)
-        else:
-            share_prompts(policy)
-        if adapted and mergeable(policy):
-            sample_merged(policy)
+        keep_base_exact(policy)
 
 
 def share_reference(trainer: Trainer, reference: PreTrainedModel):

@@ -126,14 +126,14 @@ def shares(events) -> dict[str, float]:
 def measure(options: argparse.Namespace):
     """Train three steps in this process and write what the clock says."""
     clocks = []
-    sample_cheaply = training.trainer.sample_cheaply
+    set_rollout = training.trainer.set_rollout
 
     def watch(trainer, recipe):
-        sample_cheaply(trainer, recipe)
+        set_rollout(trainer, recipe)
         clocks.append(Clock(trainer))
         trainer.add_callback(clocks[0])
 
-    training.trainer.sample_cheaply = watch
+    training.trainer.set_rollout = watch
     if options.way == "without":
         training.cpu.SMALL = 10**15  # parameters: no model is large enough to gain
     with tempfile.TemporaryDirectory() as folder:

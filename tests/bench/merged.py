@@ -1,5 +1,5 @@
 """What does a young adapter lose when it is merged in 16 bits, rounded to the nearest number and at
-random (training/sampling.py, merge_at_random)?
+random (training/merging.py, merge_at_random)?
 
     python -m tests.bench.merged recipes/qwen-coder-0.5b-lora.yaml [section.key=value …]
 
@@ -19,9 +19,9 @@ from machine.launch import device_line, to_machine
 from schema import configs
 from schema.recipe import Recipe, load_recipe
 from stages.cli import recipe_arguments
+from training.merging import keep_base_exact, merge_at_random, tuners_of
 from training.model import load_model, load_tokenizer
 from training.problem_sets import load_train
-from training.sampling import keep_base_exact, merge_at_random, tuners_of
 from training.saving import log_probabilities
 
 RATES = (3e-5, 1e-4, 3e-4)

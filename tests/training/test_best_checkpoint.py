@@ -7,6 +7,7 @@ from transformers import TrainerControl, TrainerState
 from schema.configs import ACCURACY, RIGHT, even_batch
 from tests.tables import cases, lacking
 from training.saving import KeepBest
+from training.scoring import Scores
 from training.watch import fell, gamed
 
 RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]
@@ -36,7 +37,7 @@ def test_otherwise_it_goes_on(shares, rewards, patience):
 
 
 def test_it_stops_the_run_and_says_why(capsys):
-    keep, state, stopped = KeepBest(3), TrainerState(max_steps=200), []
+    keep, state, stopped = KeepBest(3, Scores([], set())), TrainerState(max_steps=200), []
     for step, right in FALLING:
         since = [line for line in RISING if step - 10 < line[0] <= step]
         state.log_history += [{"step": at, "reward": reward} for at, reward in since]

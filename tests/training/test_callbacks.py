@@ -15,6 +15,7 @@ from training import progress as clocks
 from training.callbacks import callbacks_of
 from training.progress import Progress, Stopwatch
 from training.saving import KeepBest
+from training.scoring import Batch, Scores
 from training.train import Interrupts
 
 SFT = "Interrupts DefaultFlowCallback FiniteNumbers TrainerCallback Checkpoints Progress Stopwatch"
@@ -35,11 +36,13 @@ def handler(tmp_path, monkeypatch):
             is_fsdp_enabled=is_fsdp,
         )
         if samples:
-            trainer.scores = SimpleNamespace(watchers=[])
-            trainer.keep_best = KeepBest(0)
+            trainer.scores = Scores([], set())
+            trainer.scores.batch = Batch({"problem": ["1 + 1"]}, {"correct_answer": [1.0]})
+            trainer.keep_best = KeepBest(0, trainer.scores)
+            trainer.stopwatch = Stopwatch()
         recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
         folder = SimpleNamespace(path=tmp_path)
-        parts = (Interrupts(), Progress(), Stopwatch(), page or TrainerCallback())
+        parts = (Interrupts(), Progress(), page or TrainerCallback())
         callbacks = order(callbacks_of(trainer, recipe, folder, *parts))
         model = torch.nn.Linear(1, 1)
         handler = CallbackHandler(callbacks, model, None, None, None)

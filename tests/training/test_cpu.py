@@ -22,10 +22,10 @@ from trl.kernels import ChunkedLogProbFunction
 from schema import configs
 from schema.recipe import load_recipe
 from tests.support import LORA, run_program
-from training import cpu
+from training import cpu, sampling
 from training.model import load_for_answers, load_model, load_tokenizer
 from training.problem_sets import load_train
-from training.sampling import share_prompts
+from training.sampling import Rollout
 from training.trainer import GRPO, grpo_trainer
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -181,6 +181,7 @@ def test_a_model_samples_from_the_same_distribution(restored):
     """Two tokens each of 3,000 times, beside transformers' own."""
     restored.setattr(cpu, "SMALL", 0)
     model = loaded()
+    model.generate = Rollout(model)
     settings = GenerationConfig(
         do_sample=True, temperature=1.3, top_k=6, max_new_tokens=2, pad_token_id=0
     )
@@ -188,7 +189,8 @@ def test_a_model_samples_from_the_same_distribution(restored):
     shares = []
     for generate in (model.generate, type(model).generate.__get__(model)):
         torch.manual_seed(3)
-        tokens = generate(input_ids=ids, generation_config=settings)[:, 10:]
+        prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        tokens = generate(**prompts, generation_config=settings)[:, 10:]
         shares.append(torch.bincount(tokens.flatten(), minlength=100) / tokens.numel())
     assert (shares[0] > 0).sum() >= 6
     assert (shares[0] - shares[1]).abs().max() < 0.04
@@ -198,6 +200,7 @@ def test_each_token_of_a_sampling_is_drawn_so(restored):
     """It fails when transformers draws in another way."""
     restored.setattr(cpu, "SMALL", 0)
     model = loaded()
+    model.generate = Rollout(model)
     draws = []
 
     def counted(probabilities):
@@ -206,7 +209,8 @@ def test_each_token_of_a_sampling_is_drawn_so(restored):
 
     restored.setattr(cpu, "draw", counted)
     settings = GenerationConfig(do_sample=True, max_new_tokens=3, pad_token_id=0)
-    tokens = model.generate(input_ids=torch.ones(2, 4).long(), generation_config=settings)
+    prompts = {"input_ids": torch.ones(2, 4).long(), "attention_mask": torch.ones(2, 4).long()}
+    tokens = model.generate(**prompts, generation_config=settings)
     assert len(draws) == 3 and tokens[:, 4:].tolist() == [[7, 7, 7]] * 2
 
 
@@ -282,7 +286,7 @@ def test_settings_that_count_from_the_beginning_are_left_to_transformers(setting
     model = loaded().eval()
     rows, config = ending(seed=1, **setting)
     expected = model.generate(**rows, generation_config=config)
-    cpu.answer_cheaply(model)
+    model.generate = Rollout(model)
     tokens = model.generate(**rows, generation_config=config)
     assert torch.equal(tokens[:, 14:], expected[:, 14:])
 
@@ -294,12 +298,13 @@ def test_what_may_read_the_order_of_a_prompt_gets_it(setting, by_model, restored
     model = loaded().eval()
     calls = []
     restored.setattr(model, "generate", lambda **options: calls.append(options["input_ids"]))
-    share_prompts(model, with_beginnings=True)
+    rollout = Rollout(model)
+    rollout.drops_ended_rows = False
     rows, config = ending(seed=1, **setting)
     if by_model:
         restored.setattr(model, "generation_config", config)
         config = None
-    model.generate(**rows, generation_config=config)
+    rollout(**rows, generation_config=config)
     assert torch.equal(calls[0], rows["input_ids"]) is bool(setting)
 
 
@@ -310,7 +315,7 @@ def test_prompts_may_differ_in_their_last_token_alone(restored):
     ids[:, -1] = torch.tensor([5, 6, 7])
     rows = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "max_new_tokens": 4}
     expected = model.generate(**rows)
-    cpu.answer_cheaply(model)
+    model.generate = Rollout(model)
     assert torch.equal(model.generate(**rows), expected)
 
 
@@ -529,10 +534,12 @@ def test_a_group_stays_in_its_micro_batch(setting, kept, restored, tmp_path):
         batches.append(len(inputs["prompt_ids"].unique(dim=0)))
         return compute(self, model, inputs)
 
-    generate = cpu.generate_in_rounds
+    generate = sampling.generate_in_rounds
     rounds = []
     restored.setattr(
-        cpu, "generate_in_rounds", lambda *args, **kw: rounds.append(1) or generate(*args, **kw)
+        sampling,
+        "generate_in_rounds",
+        lambda *args, **kw: rounds.append(1) or generate(*args, **kw),
     )
     restored.setattr(GRPO, "_compute_loss", watched)
     overrides = ["grpo.max_steps=2", "grpo.save_steps=2", "grpo.per_device_train_batch_size=16"]

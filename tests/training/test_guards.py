@@ -334,8 +334,8 @@ def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_pat
     model = torch.nn.Linear(2, 2)
     model.weight.grad = torch.zeros(2, 2)
     args = type("Args", (), {"output_dir": str(tmp_path)})
-    watch = FiniteNumbers()
-    watch.on_batch(Batch({"prompts": ["the culprit"]}, {}))
+    scores = SimpleNamespace(batch=Batch({"prompts": ["the culprit"]}, {}))
+    watch = FiniteNumbers(scores)
     watch.on_pre_optimizer_step(args, State, None, model=model)
     model.weight.grad[1, 1] = value
     with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):

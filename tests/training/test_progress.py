@@ -17,8 +17,9 @@ from tests.stage_process import Started
 from tests.support import ROOT
 from tests.tables import cases, lacking
 from tests.waits import run_command
-from training import progress, train
+from training import progress, sampling, train
 from training.progress import log_line, time_by_part
+from training.sampling import Rollout
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
 QUICK = "from training import progress\nprogress.SILENCE = 0.01\n"
@@ -52,6 +53,7 @@ def clock(monkeypatch):
     at = SimpleNamespace(now=1000.0)
     fake = SimpleNamespace(monotonic=lambda: at.now)
     monkeypatch.setattr(progress, "time", fake)
+    monkeypatch.setattr(sampling, "time", fake)
     return at
 
 
@@ -101,9 +103,10 @@ def test_a_long_step_says_what_it_is_doing(shown, clock, capsys):
             clock.now += 1
             stopping_criteria(torch.zeros(8, 10 + tokens, dtype=torch.long), None)
 
-    generate = shown.counting_tokens(generate)
+    rollout = Rollout(SimpleNamespace(generate=generate, num_parameters=lambda: 0), in_shards=True)
+    rollout.show = shown.show
     prompts, limits = torch.zeros(8, 10), SimpleNamespace(max_new_tokens=1024)
-    generate(input_ids=prompts, generation_config=limits)
+    rollout(input_ids=prompts, generation_config=limits)
     line = "step 2: sampling 8 completions, token {} of at most 1,024, 8 tokens/s\n"
     assert capsys.readouterr().err == line.format(1) + line.format(61)
     clock.now += 60
@@ -112,7 +115,7 @@ def test_a_long_step_says_what_it_is_doing(shown, clock, capsys):
     assert capsys.readouterr().err == "step 2: 1 of 4 batches trained on\n"
     shown.on_step_end(ARGS, TrainerState(global_step=2), None)
     clock.now += 60
-    generate(input_ids=prompts, generation_config=limits)
+    rollout(input_ids=prompts, generation_config=limits)
     assert capsys.readouterr().err.startswith("evaluation: sampling 8 completions, token 1 of")
 
 

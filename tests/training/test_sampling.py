@@ -21,18 +21,17 @@ from schema.recipe import load_recipe
 from tests.bench.merged import RATES, difference, set_size, surviving_share, young_adapter
 from tests.made_runs import TABLE
 from tests.support import LORA, NF4, run_program, run_stage, same_weights
-from training.model import load_model, load_tokenizer
-from training.sampling import (
+from training.merging import (
     _copy,
     keep_base_exact,
     merge_at_random,
     mergeable,
     round_at_random,
-    sample_merged,
-    share_prompts,
 )
+from training.model import load_model, load_tokenizer
+from training.sampling import Rollout
 from training.saving import log_probabilities
-from training.trainer import sample_cheaply
+from training.trainer import set_rollout
 
 SHORT = ["data.validation=40", "sft.max_steps=20", "sft.learning_rate=1e-2"]
 SHORT += ["grpo.learning_rate=1e-3"]
@@ -71,12 +70,14 @@ def is_as(before: dict[str, torch.Tensor], model) -> bool:
 def test_the_adapter_is_merged_while_it_samples_and_only_then():
     model = tuned()
     before, ids = copied(model), random_ids(4, 12)
-    beside = model.generate(input_ids=ids, max_new_tokens=24, do_sample=False)
+    options = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    options |= {"max_new_tokens": 24, "do_sample": False}
+    beside = model.generate(**options)
     seen = []
     layer = model.base_model.model.model.layers[0].mlp.down_proj
     layer.register_forward_hook(lambda module, *_: seen.append(module.merged))
-    sample_merged(model)
-    assert torch.equal(model.generate(input_ids=ids, max_new_tokens=24, do_sample=False), beside)
+    model.generate = Rollout(model, merges=True)
+    assert torch.equal(model.generate(**options), beside)
     assert seen and all(seen)
     assert not layer.merged
     assert is_as(before, model)
@@ -92,12 +93,13 @@ def test_a_prompt_of_a_group_is_read_once(rows, read):
     sampled, seen = [], []
     embedding = model.get_input_embeddings()
     embedding.register_forward_hook(lambda module, given, _: seen.append(tuple(given[0].shape)))
-    for change in (lambda _: None, share_prompts, sample_merged):
-        change(model)
+    for shares, merges in ((False, False), (True, False), (True, True)):
+        generate = model.generate
+        if shares:
+            generate = Rollout(model, merges)
         torch.manual_seed(1)
-        sampled.append(model.generate(**given, do_sample=True, max_new_tokens=24))
-        is_shared = change in (share_prompts, sample_merged) and read < 4
-        assert seen[0] == ((read, 11) if is_shared else (len(rows), 12))
+        sampled.append(generate(**given, do_sample=True, max_new_tokens=24))
+        assert seen[0] == ((read, 11) if shares and read < 4 else (len(rows), 12))
         seen.clear()
     assert torch.equal(sampled[0], sampled[1]) and torch.equal(sampled[0], sampled[2])
 
@@ -118,24 +120,24 @@ def test_so_it_is_with_models_of_other_kinds(kind, change):
     ids = random_ids(2, 12).repeat_interleave(3, 0)
     prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     settings = {"max_new_tokens": 12, "do_sample": True, "pad_token_id": 0}
-    sampled, inner = [], model.generate
-    for _ in range(2):
+    rollout = Rollout(model)
+    sampled = []
+    for generate in (model.generate, rollout):
         torch.manual_seed(1)
-        sampled.append(model.generate(**prompts, **settings))
-        share_prompts(model)
+        sampled.append(generate(**prompts, **settings))
     assert torch.equal(*sampled)
-    assert (model.generate == inner) == (kind is Lfm2Config)
+    assert rollout.shares_prompts == (kind is not Lfm2Config)
     # transformers refuses a cache beside its name
     static = GenerationConfig(cache_implementation="static", **settings)
-    assert len(model.generate(**prompts, generation_config=static)) == 6
+    assert len(rollout(**prompts, generation_config=static)) == 6
 
 
 def test_a_sampling_that_fails_leaves_the_base_as_it_was():
     model = tuned()
     before = copied(model)
-    sample_merged(model)
+    model.generate = Rollout(model, merges=True)
     with pytest.raises(AttributeError):
-        model.generate(input_ids="no tokens")
+        model.generate(input_ids="no tokens", attention_mask="none")
     assert is_as(before, model)
 
 
@@ -227,7 +229,7 @@ def test_what_trl_sends_to_vllm_is_rounded_by_seed_and_step():
         args = SimpleNamespace(seed=42, use_vllm=True)
         state = SimpleNamespace(global_step=step)
         trainer = SimpleNamespace(accelerator=accelerator, args=args, state=state, model=model)
-        sample_cheaply(trainer, load_recipe("recipes/tiny-arithmetic.yaml", [LORA], check=()))
+        set_rollout(trainer, load_recipe("recipes/tiny-arithmetic.yaml", [LORA], check=()))
         sender = object.__new__(VLLMGeneration)
         sender.model = model
         sender._dist = SimpleNamespace(gather_params=contextlib.nullcontext, is_fsdp=False)
@@ -244,11 +246,12 @@ import sys
 from training import trainer
 from stages.cli import run
 from stages.grpo import main
-merge = trainer.sample_merged
-def merged(model):
-    print("sampling is merged")
-    merge(model)
-trainer.sample_merged = {way}
+Rollout = trainer.Rollout
+def rollout(policy, merges, in_shards):
+    made = Rollout(policy, merges and {merged}, in_shards)
+    print("merges:", made.merges)
+    return made
+trainer.Rollout = rollout
 run("grpo", main)
 """
 
@@ -260,10 +263,10 @@ def test_the_weights_that_are_learned_are_those_of_the_unmerged_way(tmp_path):
     arguments = ["recipes/tiny-arithmetic.yaml", LORA, *SHORT]
     run_stage("sft", *arguments, f"output_dir={tmp_path}/merged")
     shutil.copytree(tmp_path / "merged/sft", tmp_path / "beside/sft")
-    for way, patch in (("merged", "merged"), ("beside", "lambda model: None")):
-        (tmp_path / f"{way}.py").write_text(PATCHED.format(way=patch))
+    for way in ("merged", "beside"):
+        (tmp_path / f"{way}.py").write_text(PATCHED.format(merged=way == "merged"))
         done = run_program(tmp_path / f"{way}.py", *arguments, f"output_dir={tmp_path / way}")
-        assert ("sampling is merged" in done.stdout) is (way == "merged")
+        assert f"merges: {way == 'merged'}" in done.stdout
 
     def completions(way: str, step: int) -> list[str]:
         file = tmp_path / way / "grpo" / TABLE.format(step)

@@ -1,7 +1,6 @@
 """What a run notes of each batch that its rewards score; and that the share of groups without
 signal is counted right where float32 would not."""
 
-import contextlib
 import re
 from dataclasses import replace
 from math import nan
@@ -31,7 +30,7 @@ def test_the_share_of_groups_without_signal(rewards, weights, share):
     assert without_signal(torch.tensor(rewards), weights, 4) == share
 
 
-def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
+def test_a_batch_is_recorded_counted_and_kept_once_for_all_its_rewards():
     def first(completions, **columns):
         return [1.0, 1.0, None, None]
 
@@ -42,9 +41,7 @@ def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
     rewards = [GuardedReward(each, each.__name__) for each in (first, second)]
     # by which trl names their columns
     assert [each.__name__ for each in rewards] == ["first", "second"]
-    scores, seen, timed = Scores(rewards, ends={2, 7}), [], []
-    scores.watchers.append(seen.append)
-    scores.timed = contextlib.contextmanager(lambda: iter([timed.append(1)]))
+    scores, seen = Scores(rewards, ends={2, 7}), []
     written = {}
     columns = {"completions": [""] * 4, "completion_ids": [[5, 2], [5, 5, 5], [7], []]}
     columns |= {"solution": ["1", 2, "x", "y"], "log_extra": written.__setitem__}
@@ -54,7 +51,7 @@ def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
 
     for _ in range(2):
         assert asked(["a", "a", "b", "b"]) == [[1.0, 1.0, None, None], [0.0, 0.0, 1.0, 0.0]]
-    assert len(timed) == 4
+        seen.append(scores.batch)
     expected = {"gold": ["1", "2", "x", "y"], "tokens": [2, 3, 1, 0]}
     assert written == expected | {"truncated": [False, True, False, True]}
     assert [each.rewards["second"] for each in seen] == [[0.0, 0.0, 1.0, 0.0]] * 2
@@ -68,15 +65,14 @@ def test_one_that_is_asked_about_steps_is_noted_for_whole_completions():
     def by_step(ask, completions, **columns):
         return [sum(ask(completions=text.split())) for text in completions]
 
-    reward, seen = GuardedReward(lengths, "mine"), []
+    reward = GuardedReward(lengths, "mine")
     reward.by_step = by_step
     scores = Scores([reward], ends=set())
-    scores.watchers.append(seen.append)
     given = dict.fromkeys(("log_extra", "log_metric"), lambda *arguments: None)
     given |= {"prompts": ["a", "a"], "solution": ["1", "1"], "completion_ids": [[1], [2]]}
     assert reward(completions=["to be", "or"], **given) == [4.0, 2.0]
-    assert seen[0].rewards == {"mine": [4.0, 2.0]}
-    assert seen[0].columns["completions"] == ["to be", "or"]
+    assert scores.batch.rewards == {"mine": [4.0, 2.0]}
+    assert scores.batch.columns["completions"] == ["to be", "or"]
 
 
 # a reward of completions that are strings, as TRL's documentation and unsloth's notebooks have them
