@@ -168,6 +168,8 @@ class Answers:
     Args:
         room: the tokens of the longest prompt that the model can answer. A longer one is not asked,
             and its answer counts as cut off, and so as not right.
+        batches: (row, sample) of every answer, batch by batch, by a number that makes the batch's
+            seed; by default as `batches_by_length` makes them.
     """
 
     def __init__(
@@ -177,6 +179,7 @@ class Answers:
         tokenizer,
         rows: list[dict],
         room: float = math.inf,
+        batches: dict[int, list[tuple[int, int]]] | None = None,
     ):
         self.file = folder / f"{contestant.label}.jsonl"
         self.recipe = contestant.recipe
@@ -191,6 +194,8 @@ class Answers:
             self.prompts.append(prompt.prompt_ids(tokenizer, conversation))
         self.settings = answer_settings(contestant, rows, self.prompts[0])
         self.weights = Path(self.settings["trained"] or self.settings["model"])
+        size = self.recipe.evaluate.batch_size
+        self.batches = batches or batches_by_length(self.rows, self.sampling.samples, size)
         self.answers = self._read()
 
     def _read(self) -> list[dict]:
@@ -264,18 +269,10 @@ class Answers:
     def longest_prompt(self) -> int:
         return max((len(ids) for ids in self.prompts if len(ids) <= self.room), default=0)
 
-    def batches(self) -> dict[int, list[tuple[int, int]]]:
-        """(row, sample) of every answer, batch by batch. A batch's number makes its seed."""
-        order = sorted(range(len(self.rows)), key=lambda i: (-len(self.rows[i]["problem"]), i))
-        all_samples = list(product(order, range(self.sampling.samples)))
-        size = self.recipe.evaluate.batch_size
-        starts = range(0, len(all_samples), size)
-        return {n: all_samples[start : start + size] for n, start in enumerate(starts)}
-
     def missing(self) -> dict[int, list[tuple[int, int]]]:
         """The batches that are not answered yet, by number."""
         answered = {(answer["id"], answer["sample"]) for answer in self.answers}
-        return {n: batch for n, batch in self.batches().items() if not answered.issuperset(batch)}
+        return {n: batch for n, batch in self.batches.items() if not answered.issuperset(batch)}
 
     def complete(self, policy: Callable):
         """Answer what is missing by an `Engine`, writing each batch before the next one begins."""
@@ -356,6 +353,16 @@ class Answers:
                 answer["turns"] = completion.turns
             answers.append(answer)
         return answers
+
+
+def batches_by_length(
+    rows: list[dict], samples: int, size: int
+) -> dict[int, list[tuple[int, int]]]:
+    """(row, sample) of every answer, by the number of its batch: the longest problems first."""
+    order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["problem"]), i))
+    all_samples = list(product(order, range(samples)))
+    starts = range(0, len(all_samples), size)
+    return {n: all_samples[start : start + size] for n, start in enumerate(starts)}
 
 
 def judge_rows(rows: list[dict], responses: list[str], **options) -> list[Verdict]:

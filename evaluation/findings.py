@@ -13,10 +13,9 @@ import torch
 from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import make_command, say
 from data import prompt
-from evaluation import own_solutions
 from evaluation.audit import abbreviated, sample_faults
 from evaluation.golds import gold_faults, say_examples, some_golds
-from evaluation.probe import rows_by_pass_rate
+from evaluation.sample import announcement, rows_by_pass_rate
 from machine.hardware import Card
 from machine.launch import counted
 from runs.state import not_probed
@@ -198,7 +197,7 @@ def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     except RunStopped as stopped:  # the rewards could not be tried
         yield fault_at(recipe, "error", ("rewards",), str(stopped))
     if recipe.data.own_solutions is not None:
-        say(own_solutions.announcement(recipe, rows))
+        say(announcement(recipe, rows))
 
 
 def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fault]:

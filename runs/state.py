@@ -32,7 +32,7 @@ from schema.recipe import Recipe, load_recipe
 from schema.stages import STAGES, finished
 from schema.text import saved
 
-# The pass rates that a probe has measured: see evaluation/probe.py.
+# The pass rates that a probe has measured: see evaluation/sample.py.
 PASS_RATES = "pass_rates.jsonl"
 # A stage writes these files before its first checkpoint.
 START_FILES = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")

@@ -27,7 +27,7 @@ def main(recipe: Recipe):
 
 def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     """Yield GRPO's trainer, and once `train_stage` has trained it, the summary of the run."""
-    from evaluation.probe import rows_by_pass_rate
+    from evaluation.sample import rows_by_pass_rate
     from training.memory import held_out_that_fit
     from training.progress import time_by_part
     from training.saving import check_adapter

@@ -30,24 +30,20 @@ def main(recipe: Recipe, if_needed: bool = False):
         return
     recipe = begin("own solutions", recipe, ("sft", "evaluate"))
 
-    from evaluation import own_solutions
-    from evaluation.engines import engine
+    from evaluation import sample
     from training.model import load_tokenizer
 
-    folder = recipe.stage_dir(own_solutions.FOLDER)
+    folder = recipe.stage_dir(sample.OWN_SOLUTIONS)
     lock(folder)
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
-    answers = own_solutions.sampled_answers(recipe, tokenizer, rows)
-    say(own_solutions.announcement(recipe, rows))
-    if answers.missing():
-        model = recipe.data.own_solutions.model
-        with engine(answers.recipe, tokenizer, [model], answers.longest_prompt) as [complete]:
-            answers.complete(complete)
-    solutions = own_solutions.solutions_to_learn(recipe, answers)
-    own_solutions.write(folder, solutions.rows)
+    answers = sample.completions_to_learn_from(recipe, tokenizer, rows)
+    say(sample.announcement(recipe, rows))
+    sample.sample_missing(answers, tokenizer)
+    solutions = sample.solutions_to_learn(recipe, answers)
+    sample.write_solutions(folder, solutions.rows)
     cost = f"{solutions.figures['tokens']:,} tokens, {solutions.figures['seconds']:,.0f} seconds"
-    say(f"own solutions: {own_solutions.accepted_of(solutions.figures)}, in {folder} ({cost})")
+    say(f"own solutions: {sample.accepted_of(solutions.figures)}, in {folder} ({cost})")
     if not if_needed:
         say(f"next: {make_command('sft', recipe)}")
 

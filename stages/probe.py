@@ -9,8 +9,7 @@ import argparse
 
 from console.faults import RecipeError
 from console.terminal import make_command, say, say_markdown
-from evaluation import probe
-from evaluation.engines import engine
+from evaluation import sample
 from runs.lock import lock
 from runs.state import PASS_RATES
 from schema.configs import setting
@@ -29,36 +28,34 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     folder = recipe.stage_dir("probe")
     group_size = setting(recipe, "grpo", "num_generations")
     lock(folder)
-    policy = probe.starting_policy(recipe)
+    policy = sample.starting_policy(recipe)
     label = "sft" if policy.trained else "base"
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
-    ids = probe.draw_order(recipe, tokenizer, rows)
+    ids = sample.draw_order(recipe, tokenizer, rows)
     last_probe = {}
     if (folder / PASS_RATES).is_file():
-        last_probe, _ = probe.read_pass_rates(folder / PASS_RATES)
+        last_probe, _ = sample.read_pass_rates(folder / PASS_RATES)
     problems = min(problems or last_probe.get("probed", PROBLEMS), len(ids))
     samples = samples or last_probe.get("samples", group_size)
-    if problems * samples > probe.MAX_COMPLETIONS:
+    if problems * samples > sample.MAX_COMPLETIONS:
         message = (
             f"probe: {problems:,} problems × {samples:,} completions are more than the"
-            f" {probe.MAX_COMPLETIONS:,} that a probe may have: ask for fewer by --problems and"
+            f" {sample.MAX_COMPLETIONS:,} that a probe may have: ask for fewer by --problems and"
             " --samples"
         )
         raise RecipeError([message])
     drawn = [rows[i] for i in ids]
-    answers = probe.RepeatedAnswers(folder, policy, tokenizer, drawn, problems, samples)
+    answers = sample.stored_completions(folder, policy, tokenizer, drawn, problems, samples)
     source = policy.trained or "the base model"
     say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {source}")
-    if answers.missing():
-        longest = answers.longest_prompt
-        with engine(policy.recipe, tokenizer, [policy.trained], longest) as [complete]:
-            answers.complete(complete)
-    terms = probe.terms(policy, tokenizer, rows)
-    figures = probe.write(folder, terms, answers, ids[:problems], group_size)
+    sample.sample_missing(answers, tokenizer)
+    right = sample.right_of_each(answers, samples)
+    terms = sample.terms(policy, tokenizer, rows)
+    figures = sample.write_pass_rates(folder, terms, answers, samples, ids[:problems], group_size)
     say()
-    say_markdown(probe.table(figures, answers.right(), label))
-    advice = probe.change_before_grpo(figures, answers.right())
+    say_markdown(sample.table(figures, right, label))
+    advice = sample.change_before_grpo(figures, right)
     if advice:
         say(f"\nadvice: {advice}")
     say(f"\nresults: {folder}")

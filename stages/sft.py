@@ -1,7 +1,7 @@
 """SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO
 rewards it.
 
-They are the data's, or with `data.own_solutions` the base model's: see evaluation/own_solutions.py.
+They are the data's, or with `data.own_solutions` the base model's: see evaluation/sample.py.
 
 Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint,
 because the warm start is a place to begin from, not a result.
@@ -35,7 +35,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
     from trl import SFTTrainer
 
-    from evaluation import own_solutions
+    from evaluation import sample
     from training.cpu import speed_up_adapter
     from training.model import load_model
     from training.train import keep_adapter_float32
@@ -46,8 +46,8 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
     sampled = []
     figures = None
     if recipe.data.own_solutions is not None:
-        answers = own_solutions.sampled_answers(recipe, tokenizer, start.rows)
-        solutions, figures = own_solutions.solutions_to_learn(recipe, answers)
+        answers = sample.completions_to_learn_from(recipe, tokenizer, start.rows)
+        solutions, figures = sample.solutions_to_learn(recipe, answers)
         sampled = [[row["problem"], row["reasoning"], row["answer"]] for row in solutions]
     max_length = start.args.max_length
     dataset = tokenised(solutions, tokenizer, recipe.prompt.system, max_length, tools_of(recipe))

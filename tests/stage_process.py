@@ -29,7 +29,7 @@ from tests import place, waits
 LIBRARIES = shlex.split("""
     tests.place trl.trainer.sft_trainer trl.trainer.grpo_trainer peft datasets pyarrow.parquet
     scipy.stats transformers.models.auto.modeling_auto transformers.trainer matplotlib.figure
-    math_verify evaluation.audit evaluation.probe training.memory viewer.page
+    math_verify evaluation.audit evaluation.sample training.memory viewer.page
 """)
 
 

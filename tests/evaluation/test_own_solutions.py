@@ -2,7 +2,7 @@
 asked."""
 
 from data import prompt
-from evaluation import own_solutions
+from evaluation import sample
 from evaluation.answers import judged
 from schema.recipe import load_recipe
 from schema.sections import OwnSolutions
@@ -21,7 +21,7 @@ def completion(response: str, truncated: bool) -> dict:
 
 @cases(__file__, "a_solution_is_right_and_ended_by_itself_in_whatever_form")
 def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
-    found = own_solutions.accept([completion(response, truncated)], [ROW])
+    found = sample.accept([completion(response, truncated)], [ROW])
     expected = [solution] if solution else []
     assert [[each["reasoning"], each["answer"]] for each in found] == expected
 
@@ -33,7 +33,7 @@ def test_few_are_kept_of_a_problem_and_none_twice():
     rows = [ROW, ROW | {"problem": "What is 0 + 2?"}]
 
     def kept(most: int) -> list[tuple]:
-        rows_kept = own_solutions.first_distinct(solutions, rows, most)
+        rows_kept = sample.first_distinct(solutions, rows, most)
         return [(row["problem"], row["reasoning"]) for row in rows_kept]
 
     first, second = (row["problem"] for row in rows)
@@ -42,7 +42,7 @@ def test_few_are_kept_of_a_problem_and_none_twice():
     assert kept(3) == expected
     assert len(kept(9)) == 5  # "1 +  1 = 2" and "1 + 1 = 2" are one
     wanted = ROW | {"reasoning": "1+1=2", "answer": "2"}
-    assert own_solutions.first_distinct(solutions, rows, 1)[1] == wanted
+    assert sample.first_distinct(solutions, rows, 1)[1] == wanted
 
 
 def recipe_of(folder, *overrides: str):
@@ -54,7 +54,7 @@ def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
     given = ["data.own_solutions={problems: 5, samples: 3, temperature: 2}", "prompt.system=Add."]
     recipe = recipe_of(tmp_path, *given, "rewards.correct_answer.strict=true")
     tokenizer, rows = load_tokenizer(recipe), load_train(recipe)[0]
-    answers = own_solutions.sampled_answers(recipe, tokenizer, rows)
+    answers = sample.completions_to_learn_from(recipe, tokenizer, rows)
     conversations = [prompt.messages(row["problem"], "Add.") for row in answers.rows]
     assert answers.prompts == [prompt.prompt_ids(tokenizer, each) for each in conversations]
     assert len(answers.rows) == 5 and sum(map(len, answers.missing().values())) == 15
@@ -65,7 +65,7 @@ def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
 def test_what_is_announced(tmp_path):
     recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5}")
     sampled = "4 problems × 4 completions of the base model at temperature 1: at most 768 tokens"
-    assert own_solutions.announcement(recipe, [ROW] * 4) == f"own solutions: {sampled}"
+    assert sample.announcement(recipe, [ROW] * 4) == f"own solutions: {sampled}"
 
 
 def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from console.faults import RecipeError
-from evaluation import probe
+from evaluation import sample
 from evaluation.engines import generate
 from evaluation.statistics import all_alike
 from schema.recipe import load_recipe
@@ -36,11 +36,7 @@ def test_the_share_of_groups_without_signal_is_unbiased(n, group):
 
 
 def batches(problems: int, samples: int, size: int = 32, every: int = 1000) -> dict[int, list]:
-    recipe = SimpleNamespace(evaluate=SimpleNamespace(batch_size=size))
-    asked = SimpleNamespace(
-        recipe=recipe, rows=range(problems), samples=samples, blocks=-(-every // size)
-    )
-    return probe.RepeatedAnswers.batches(asked)
+    return sample.batches_by_sample(problems, every, samples, size)
 
 
 def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
@@ -54,19 +50,19 @@ def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
 
 
 def test_the_figures():
-    figures = probe.summary([0, 4, 8, 2], n=8, group=4)
+    figures = sample.summary([0, 4, 8, 2], n=8, group=4)
     assert figures["pass_rate"] == 14 / 32
     assert figures["never_right"] == figures["always_right"] == 0.25
     assert figures["groups_without_signal"] == pytest.approx((1 + 2 / 70 + 1 + 15 / 70) / 4)
     low, high = figures["groups_without_signal_interval_95"]
     assert low < figures["groups_without_signal"] < high
-    few = probe.summary([0, 1], n=2, group=8)
+    few = sample.summary([0, 1], n=2, group=8)
     assert "groups_without_signal" not in few
     cost = {"completions": 4, "tokens": 40, "seconds": 1.0}
-    table = probe.table(few | cost, [0, 1], "sft")
+    table = sample.table(few | cost, [0, 1], "sft")
     assert "| sft | 25.0% |" in table and "| needs --samples 8 |" in table
     figures = few | cost | {"never_right": 0.1, "always_right": 0.2}
-    lines = probe.table(figures, [0, 1], "sft").splitlines()
+    lines = sample.table(figures, [0, 1], "sft").splitlines()
     head, values = (line.strip("| ").split(" | ") for line in (lines[0], lines[2]))
     cells = dict(zip(head, values, strict=True))
     assert (cells["never right"], cells["always right"]) == ("10.0%", "20.0%")
@@ -75,21 +71,21 @@ def test_the_figures():
 
 
 def test_a_histogram_of_many_samples_has_ten_rows():
-    bins = probe.histogram([0, 9, 10, 99, 100], 100)
+    bins = sample.histogram([0, 9, 10, 99, 100], 100)
     assert [name for name, _ in bins][::9] == ["0% to 10%", "90% to 100%"]
     assert [count for _, count in bins] == [2, 1, 0, 0, 0, 0, 0, 0, 0, 2]
 
 
 @cases(__file__, "advice")
 def test_advice(right, message):
-    told = probe.change_before_grpo(probe.summary(right, n=8, group=8), right)
+    told = sample.change_before_grpo(sample.summary(right, n=8, group=8), right)
     assert told == message if message is None else told.startswith(message)
 
 
 @pytest.mark.parametrize("n", range(2, 40))
 def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
     right = [0] * 50 + [n] * 50 + [1, n - 1]
-    told = probe.change_before_grpo(probe.summary(right, n=n, group=2), right)
+    told = sample.change_before_grpo(sample.summary(right, n=n, group=2), right)
     low, high = json.loads(told[told.index("[") : told.index("]") + 1])
     assert 0 < low <= 1 / n and (n - 1) / n <= high < 1
 
@@ -99,7 +95,7 @@ def test_the_engine_is_given_the_sampling_of_training():
     overrides += ["grpo.max_completion_length=7"]
     overrides += ["evaluate.samples=3", "evaluate.temperature=0.5"]
     recipe = load_recipe(TINY, overrides, check=())
-    policy = probe.starting_policy(recipe)
+    policy = sample.starting_policy(recipe)
     more = {"top_k": 1, "repetition_penalty": 1.0}
     assert policy.sampling_or_default() == Sampling(temperature=3.0, top_p=0.9, more=more)
     assert policy.recipe.evaluate.max_new_tokens == 7
@@ -115,12 +111,12 @@ def test_the_engine_is_given_the_sampling_of_training():
 
 def test_options_that_the_engine_lacks_are_refused():
     overrides = ["sft=null", "grpo.generation_kwargs={min_new_tokens: 3}"]
-    policy = probe.starting_policy(load_recipe(TINY, overrides, check=()))
+    policy = sample.starting_policy(load_recipe(TINY, overrides, check=()))
     assert policy.sampling_or_default().more["min_new_tokens"] == 3
     other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
     message = r"are options of transformers: a probe needs evaluate\.engine: transformers"
     with pytest.raises(RecipeError, match=message):
-        probe.starting_policy(other)
+        sample.starting_policy(other)
 
 
 HEAD = {"probed": 1, "samples": 4}
@@ -130,7 +126,7 @@ LINE = {"id": 0, "right": 1, "n": 4}
 def test_what_a_probe_wrote_is_read(tmp_path):
     file, head = tmp_path / "pass_rates.jsonl", HEAD | {"probed": 2}
     write_lines(file, [head, LINE, LINE | {"id": 7, "right": 4}])
-    assert probe.read_pass_rates(file) == (head, {0: 0.25, 7: 1.0})
+    assert sample.read_pass_rates(file) == (head, {0: 0.25, 7: 1.0})
 
 
 HEADS = [{"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5}, {"samples": 10**400}]
@@ -147,17 +143,17 @@ def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
     write_lines(tmp_path / "pass_rates.jsonl", lines)
     message = r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"
     with pytest.raises(RecipeError, match=message):
-        probe.read_pass_rates(tmp_path / "pass_rates.jsonl")
+        sample.read_pass_rates(tmp_path / "pass_rates.jsonl")
 
 
 def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
     with (tmp_path / "pass_rates.jsonl").open("wb") as file:
         file.truncate(2**40)  # read, it would fill the memory
     with pytest.raises(RecipeError, match=r"is not what a probe wrote \(ValueError\)"):
-        probe.read_pass_rates(tmp_path / "pass_rates.jsonl")
+        sample.read_pass_rates(tmp_path / "pass_rates.jsonl")
 
 
 def test_an_answer_that_is_there_twice_counts_once():
     answers = [{"id": 0, "sample": 0, "right": True}] * 3 + [{"id": 1, "sample": 0, "right": None}]
-    probed = SimpleNamespace(answers=answers, samples=1, rows=range(2))
-    assert probe.RepeatedAnswers.right(probed) == [1, 0]
+    probed = SimpleNamespace(answers=answers, rows=range(2))
+    assert sample.right_of_each(probed, samples=1) == [1, 0]
