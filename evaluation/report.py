@@ -27,7 +27,7 @@ from evaluation.statistics import (
 from runs.files import write_whole
 from runs.records import CONTROL, read_answers
 from schema.stages import STAGES
-from training.watch import may_have_fallen
+from training.trends import may_have_fallen
 
 EXAMPLES = 3  # of each kind of flip
 MAX_GROUPS = 50  # beyond that many levels or subjects there is no table of them

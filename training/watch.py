@@ -1,25 +1,27 @@
 """Watches a run by the lines that it logs: rules that give advice, with the keys of the recipe to
 change, and a check that ends a run whose reward is gamed.
 
-A rule looks at a window of lines, never at a single line, and gives advice only where a mean is
-beyond its threshold by more than two standard errors. docs/trouble.md has every threshold and where
-it comes from. The rules read only the lines of `metrics.jsonl` and the recipe, and import neither
-torch nor trl, so that reports and pages can use them too.
+The rules are the rows of `RULES`. Each looks at a window of lines, never at a single line, and
+gives its sentence only where a mean is beyond its bound by more than two standard errors.
+docs/trouble.md has every bound and where it comes from. The rules read only the lines of
+`metrics.jsonl` and the recipe, and import neither torch nor trl, so that reports and pages can use
+them too.
 """
 
 import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import NamedTuple
 
 from schema.advice import FORM, TRUTH
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL, defaults, generation
 from schema.recipe import Recipe
+from training.trends import Mean, exactly, fell, flips, is_beyond, may_have_fallen, mean, rises
 
 WINDOW = 8  # logged lines that a rule looks at together
 START = 4  # logged lines that show how a run began
+YOUNG = range(START, START + WINDOW + 1)  # logged lines of a run of which all are looked at
 NO_SIGNAL = 0.6  # share of the groups
 ALIKE = 0.45  # share of the groups, where it grows
 BOTH = 0.15  # share of the groups that are all right, and of those that are all wrong
@@ -31,7 +33,6 @@ FORM_LEARNED = 0.9  # share of the highest value of the format rewards
 NOT_LEARNED = 0.05  # share of right answers
 EQUAL = 1e-6  # the spread that float32 gives equal rewards
 LEAST_FALL = 0.05  # of the share of right answers, at a run's end
-SUSPECT = 0.1  # the chance of a loss below which a run is worth a look
 MISMATCH = 0.05  # nats between the trainer's and vLLM's log-probabilities of a token
 
 # The parts of a training's time: sampling completions; our rewards; the remainder of a step, which
@@ -76,11 +77,151 @@ def advice_on(lines: list[dict], recipe: Recipe | dict, ended: bool = False) -> 
         return []
 
 
+class Rule(NamedTuple):
+    """A row of `RULES`. The first row of a name that applies gives the name's advice.
+
+    Attributes:
+        name: as docs/trouble.md has it.
+        bounds: (number of `History.message`, > or <, bound) that all must hold: the mean less, or
+            plus, two standard errors is beyond the bound.
+        sentence: the observation and the keys to change, with the numbers, the texts of
+            `History.texts` and GRPO's settings in braces.
+        since_start: whether a young run is looked at from its first line.
+    """
+
+    name: str
+    bounds: tuple[tuple[str, str, float], ...]
+    sentence: str
+    since_start: bool = False
+
+
+# Why a group teaches nothing is told once: by `alike`, or else by one of the rows below it.
+FLAT = (("no signal", ">", NO_SIGNAL), ("alike", "<", 1))
+TAUGHT_NOTHING = "{no_signal:.0%} of the groups taught nothing over the last {window} logged steps"
+ALIKE_AND_REMEDY = (
+    "{no_signal:.0%} of the groups taught nothing over {window} logged steps, KINDS: the policy"
+    " answers alike ({entropy:.2g} nats per token). Start again with a shorter warm start"
+    " (sft.max_steps), a higher grpo.temperature ({temperature:g}) or a lower grpo.learning_rate"
+    " ({learning_rate:g})"
+)
+DIFFERS = (
+    "vLLM samples from another policy than the one that is trained: their log-probabilities of a"
+    " token differ by {difference:.3f} nats on average over the last {window} logged steps. To"
+    " repair it, "
+)
+RULES = (
+    # The policy varies its answers less and less since the run's start, or hardly at all, right or
+    # wrong; and it learns nothing from those that it varies.
+    Rule(
+        "alike",
+        (
+            ("no signal grows", ">", 0),
+            ("no signal", ">", ALIKE),
+            ("entropy", "<", 2 * LOW_ENTROPY),
+            ("right rises", "<", 1),
+        ),
+        ALIKE_AND_REMEDY.replace("KINDS", "more and more"),
+        since_start=True,
+    ),
+    Rule(
+        "alike",
+        (
+            ("no signal", ">", NO_SIGNAL),
+            ("entropy", "<", LOW_ENTROPY),
+            ("both kinds", ">", BOTH),
+            ("right rises", "<", 1),
+        ),
+        ALIKE_AND_REMEDY.replace("KINDS", "some all right and some all wrong"),
+        since_start=True,
+    ),
+    # Most groups earn the same reward for all their completions: all right, or all wrong.
+    Rule(
+        "no signal",
+        (*FLAT, ("constant rewards", ">", 0)),
+        f"{TAUGHT_NOTHING}: every completion earned the same ({{constants}}). Either none was ever"
+        " right, or the reward does not see the answer: `make audit` says which (docs/rewards.md)",
+    ),
+    Rule(
+        "no signal",
+        (*FLAT, ("too easy", ">", 0)),
+        f"{TAUGHT_NOTHING}, most of them all right ({{right:.0%}} of the answers are): these"
+        " problems are too easy by now. Train on harder ones (data.train, or after `make probe`"
+        " data.pass_rate: [0, 0.5]), or end the run",
+    ),
+    Rule(
+        "no signal",
+        (*FLAT, ("too hard", ">", 0)),
+        f"{TAUGHT_NOTHING}, most of them all wrong ({{right:.0%}} of the answers are right): these"
+        " problems are too hard. Train on easier ones (data.train, or after `make probe`"
+        " data.pass_rate: [0.1, 1]), warm up longer (sft.max_steps), or raise grpo.num_generations"
+        " (now {num_generations})",
+    ),
+    Rule(
+        "no signal",
+        FLAT,
+        f"{TAUGHT_NOTHING} (all their completions earn the same): train on problems that are"
+        " sometimes solved (after `make probe`, data.pass_rate: [0.1, 0.9])",
+    ),
+    # Many completions reach the limit before they end, and most of these have no answer yet.
+    Rule(
+        "truncated",
+        (("truncated", ">", TRUNCATED),),
+        "{truncated:.0%} of the completions were cut off over the last {window} logged steps: raise"
+        " grpo.max_completion_length (now {max_completion_length}). If the newest file in"
+        " completions/ shows answers that do not stop, a longer warm start (sft.max_steps) teaches"
+        " where to end",
+    ),
+    # The policy has become nearly deterministic before it is right.
+    Rule(
+        "entropy collapse",
+        (("entropy of the first", "<", ENTROPY), ("solved", "<", SOLVED)),
+        "entropy fell to {entropy:.2g} nats per token, {entropy_of_the_first:.0%} of the"
+        " {first_entropy:.2g} at the start{accuracy}: the policy hardly tries anything new. Start"
+        " again with a lower grpo.learning_rate (now {learning_rate:g}), or with a small"
+        " grpo.entropy_coef",
+    ),
+    # The form of an answer is learned, and answers are not.
+    Rule(
+        "form only",
+        (("form", ">", FORM_LEARNED), ("truth", "<", NOT_LEARNED)),
+        "the form is learned (format rewards {form:.0%}) and answers are not ({truth:.1%} right"
+        " over the last {window} logged steps): GRPO cannot reward what is never sampled. Train on"
+        " easier problems (data.train; `make probe` says which are solved at all), or give the warm"
+        " start more worked solutions (sft.max_steps, data.worked)",
+    ),
+    # vLLM samples from another distribution than the trainer computes. The mean ratio of the two
+    # probabilities could not show it: over sampled tokens it is 1 for any two distributions.
+    Rule(
+        "sampler mismatch",
+        (("difference", ">", MISMATCH), ("narrowed", ">", 0)),
+        f"{DIFFERS}leave out {{narrowing}}, which vLLM counts and the trainer does not",
+    ),
+    Rule(
+        "sampler mismatch",
+        (("difference", ">", MISMATCH),),
+        f"{DIFFERS}set model.dtype to what vLLM computes in (bfloat16), or sample without it"
+        " (grpo.use_vllm: false)",
+    ),
+)
+NAMES = tuple(dict.fromkeys(rule.name for rule in RULES))
+METRICS = {
+    "no signal": WITHOUT_SIGNAL,
+    "right": CORRECT,
+    "entropy": "entropy",
+    "truncated": "completions/clipped_ratio",
+    "difference": "sampling/sampling_logp_difference/mean",
+}
+NARROWING = ("top_p", "top_k", "min_p")  # vLLM counts what they leave out, and the trainer does not
+
+
 class History:
     """What a run has logged so far, without the lines of the learning rate's warm-up.
 
     Attributes:
         values: the numbers of each metric, in order.
+        rules_done: the names of the rules that gave advice.
+        window: how many lines a rule looks at.
+        narrowing: the keys that leave tokens out of what is sampled.
     """
 
     def __init__(self, recipe: Recipe | dict):
@@ -90,9 +231,12 @@ class History:
         if warmup < 1:
             warmup *= max(0, self.grpo["max_steps"])
         self.warmup = warmup
+        changed = [key for key in NARROWING if self.grpo[key] != defaults("grpo")[key]]
+        self.narrowing = [f"grpo.{key}" for key in changed]
         self.values: dict[str, list[float]] = defaultdict(list)
-        self.rules_done: set[str] = set()  # the rules that gave advice
+        self.rules_done: set[str] = set()
         self.window = WINDOW
+        self.numbers: dict[int, dict[str, Mean]] = {}  # by window, after the last line
 
     def judge(self, line: dict) -> list[Advice]:
         """Add the next line, and return the advice of the rules that apply for the first time."""
@@ -101,227 +245,114 @@ class History:
             for key, value in line.items():
                 if isinstance(value, int | float) and math.isfinite(value):
                     self.values[key].append(value)
+        self.numbers.clear()
         new = []
-        for name, rule in RULES.items():
+        for name in NAMES:
             if name in self.rules_done:
                 continue
-            message = rule(self)
+            message = self.message(name)
             if message:
                 new.append(Advice(line["step"], name, message))
                 self.rules_done.add(name)
         return new
 
-    def last(self, key: str, window: int | None = None) -> "Mean | None":
+    def message(self, name: str) -> str | None:
+        """The sentence of the first row of a name that applies now."""
+        for rule in RULES:
+            if rule.name != name:
+                continue
+            lines = len(self.values.get(WITHOUT_SIGNAL, ()))
+            window = lines if rule.since_start and lines in YOUNG else self.window
+            if window not in self.numbers:
+                self.numbers[window] = self._numbers(window)
+            numbers = self.numbers[window] | {"alike": exactly("alike" in self.rules_done)}
+            if all(is_beyond(numbers.get(number), *bound) for number, *bound in rule.bounds):
+                values = {key.replace(" ", "_"): mean.value for key, mean in numbers.items()}
+                values |= self.texts(numbers) | {"window": window}
+                return rule.sentence.format(**self.grpo | values)
+        return None
+
+    def _numbers(self, window: int) -> dict[str, Mean]:
+        """The numbers that rules look at, over the last lines: the mean of each metric of `METRICS`
+        that has a window, and what is made of them."""
+        means = {name: self.last(key, window) for name, key in METRICS.items()}
+        form = self.last_of_rewards(FORM, window)
+        if form:
+            value = min(reward.value for reward in form)
+            means["form"] = Mean(value, value - min(reward.low for reward in form))
+        truth = self.last_of_rewards(TRUTH, window)
+        if truth:
+            value = max(reward.value for reward in truth)
+            means["truth"] = Mean(value, max(reward.high for reward in truth) - value)
+        right = means["right"]
+        entropy = means["entropy"]
+        entropies = self.values.get("entropy", ())
+        first = sum(entropies[:START]) / START
+        if entropy and first and len(entropies) >= START + WINDOW:
+            means["first entropy"] = exactly(first)
+            means["entropy of the first"] = Mean(entropy.value / first, entropy.error / first)
+        means["solved"] = exactly(right.value if right else 0)
+        means["right rises"] = exactly(rises(self.values[CORRECT]))
+        means["constant rewards"] = exactly(len(self.constant_rewards(window)))
+        means["narrowed"] = exactly(len(self.narrowing))
+        means |= self._kinds_of_groups(means["no signal"], right)
+        return {name: mean for name, mean in means.items() if mean is not None}
+
+    def _kinds_of_groups(self, flat: Mean | None, right: Mean | None) -> dict[str, Mean]:
+        """How many of the groups without signal are all right, and how many all wrong."""
+        if not flat or not right:
+            return {}
+        # Of the groups with a signal about half of the answers are right.
+        all_right = right.value - (1 - flat.value) / 2
+        grows = len(self.values[WITHOUT_SIGNAL]) in YOUNG and rises(self.values[WITHOUT_SIGNAL])
+        return {
+            "both kinds": exactly(min(all_right, flat.value - all_right)),
+            # At most 1 - flat of the answers are in groups with a signal; more right answers than
+            # that must be in groups whose answers are all right.
+            "too easy": exactly(right.value - (1 - flat.value) - flat.value / 2),
+            "too hard": exactly(flat.value / 2 - right.value),
+            "no signal grows": exactly(grows),
+        }
+
+    def texts(self, numbers: dict[str, Mean]) -> dict[str, str]:
+        """What a sentence may say beside numbers."""
+        constants = [f"rewards.{name} {value:g}" for name, value in self.constant_rewards().items()]
+        accuracy = ""
+        if "right" in numbers:
+            accuracy = f", with {numbers['right'].value:.0%} of the answers right"
+        return {
+            "constants": " and ".join(constants),
+            "narrowing": " and ".join(self.narrowing),
+            "accuracy": accuracy,
+        }
+
+    def last(self, key: str, window: int) -> Mean | None:
         """The mean of a metric's last window; None before there is a window."""
-        window = window or self.window
         values = self.values.get(key, ())
         if len(values) < window:
             return None
         return mean(values[-window:])
 
-    def last_of_rewards(self, names: Iterable[str]) -> "list[Mean]":
+    def last_of_rewards(self, names: Iterable[str], window: int) -> list[Mean]:
         """The mean of the last window of each of these rewards that has a window."""
-        means = [self.last(f"rewards/{name}/mean") for name in names]
+        means = [self.last(f"rewards/{name}/mean", window) for name in names]
         return [mean for mean in means if mean is not None]
 
-    def constant_rewards(self) -> dict[str, float]:
+    def constant_rewards(self, window: int | None = None) -> dict[str, float]:
         """The value that each reward gave to all completions of the last window; empty if a reward
         gave two values, or is one that judges the answer."""
+        window = window or self.window
         constants = {}
         for key in list(self.values):  # looking up a mean may add its key
             if not re.fullmatch("rewards/.+/std", key):
                 continue
             name = key.split("/")[1]
-            deviations = self.values[key][-self.window :]
-            values = self.values[f"rewards/{name}/mean"][-self.window :]
+            deviations = self.values[key][-window:]
+            values = self.values[f"rewards/{name}/mean"][-window:]
             if name in TRUTH or max(deviations) > EQUAL or max(values) - min(values) > EQUAL:
                 return {}
             constants[name] = values[-1]
         return constants
-
-
-class Mean(NamedTuple):
-    """`error`: two standard errors."""
-
-    value: float
-    error: float
-
-    @property
-    def low(self) -> float:
-        return self.value - self.error
-
-    @property
-    def high(self) -> float:
-        return self.value + self.error
-
-
-def mean(values: list[float]) -> Mean:
-    """The mean, with its noise estimated from the differences of successive values (von Neumann
-    1941), which a trend hardly raises."""
-    n = len(values)
-    steps = sum((after - value) ** 2 for value, after in pairwise(values))
-    return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / max(1, n - 1) / n))
-
-
-def rises(values: list[float]) -> bool:
-    """Whether the second half of the values is higher than the first, beyond their noise."""
-    half = len(values) // 2
-    if half < START // 2:
-        return False
-    before = mean(values[:half])
-    after = mean(values[-half:])
-    return after.value - before.value > math.hypot(before.error, after.error)
-
-
-def alike(history: History) -> str | None:
-    """The policy hardly varies its answers, right or wrong, and learns nothing from those that it
-    varies; or it varies them less and less since the run's start."""
-    lines = len(history.values.get(WITHOUT_SIGNAL, ()))
-    is_start = START <= lines <= START + WINDOW
-    window = lines if is_start else history.window
-    keys = (WITHOUT_SIGNAL, CORRECT, "entropy")
-    flat, right, entropy = (history.last(key, window) for key in keys)
-    if not (flat and right and entropy) or rises(history.values[CORRECT]):
-        return None
-    # Of the groups with a signal about half of the answers are right.
-    all_right = right.value - (1 - flat.value) / 2
-    both = min(all_right, flat.value - all_right)
-    varies_little = entropy.high < LOW_ENTROPY and both > BOTH and flat.low > NO_SIGNAL
-    grows = is_start and flat.low > ALIKE and rises(history.values[WITHOUT_SIGNAL])
-    varies_less = grows and entropy.high < 2 * LOW_ENTROPY
-    if not (varies_little or varies_less):
-        return None
-    kinds = "more and more" if varies_less else "some all right and some all wrong"
-    return (
-        f"{flat.value:.0%} of the groups taught nothing over {window} logged steps, {kinds}: the"
-        f" policy answers alike ({entropy.value:.2g} nats per token). Start again with a shorter"
-        f" warm start (sft.max_steps), a higher grpo.temperature ({history.grpo['temperature']:g})"
-        f" or a lower grpo.learning_rate ({history.grpo['learning_rate']:g})"
-    )
-
-
-def no_signal(history: History) -> str | None:
-    """Most groups earn the same reward for all their completions: all right, or all wrong."""
-    flat = history.last(WITHOUT_SIGNAL)
-    right = history.last(CORRECT)
-    if flat is None or flat.low <= NO_SIGNAL:
-        return None
-    if "alike" in history.rules_done or alike(history):
-        return None
-    observation = (
-        f"{flat.value:.0%} of the groups taught nothing over the last {history.window} logged steps"
-    )
-    constants = history.constant_rewards()
-    if constants:
-        values = " and ".join(f"rewards.{name} {value:g}" for name, value in constants.items())
-        return (
-            f"{observation}: every completion earned the same ({values}). Either none was ever"
-            " right, or the reward does not see the answer: `make audit` says which"
-            " (docs/rewards.md)"
-        )
-    # At most 1 - flat of the answers are in groups with a signal; more right answers than that
-    # must be in groups whose answers are all right.
-    if right and right.value - (1 - flat.value) > flat.value / 2:
-        return (
-            f"{observation}, most of them all right ({right.value:.0%} of the answers are): these"
-            " problems are too easy by now. Train on harder ones (data.train, or after `make probe`"
-            " data.pass_rate: [0, 0.5]), or end the run"
-        )
-    if right and right.value < flat.value / 2:
-        return (
-            f"{observation}, most of them all wrong ({right.value:.0%} of the answers are right):"
-            " these problems are too hard. Train on easier ones (data.train, or after `make probe`"
-            " data.pass_rate: [0.1, 1]), warm up longer (sft.max_steps), or raise"
-            f" grpo.num_generations (now {history.grpo['num_generations']})"
-        )
-    return (
-        f"{observation} (all their completions earn the same): train on problems that are sometimes"
-        " solved (after `make probe`, data.pass_rate: [0.1, 0.9])"
-    )
-
-
-def truncated(history: History) -> str | None:
-    """Many completions reach the limit before they end, and most of these have no answer yet."""
-    cut = history.last("completions/clipped_ratio")
-    if cut is None or cut.low <= TRUNCATED:
-        return None
-    return (
-        f"{cut.value:.0%} of the completions were cut off over the last {WINDOW} logged steps:"
-        f" raise grpo.max_completion_length (now {history.grpo['max_completion_length']}). If the"
-        " newest file in completions/ shows answers that do not stop, a longer warm start"
-        " (sft.max_steps) teaches where to end"
-    )
-
-
-def entropy_collapse(history: History) -> str | None:
-    """The policy has become nearly deterministic before it is right."""
-    entropies = history.values.get("entropy", ())
-    now = history.last("entropy")
-    right = history.last(CORRECT)
-    if len(entropies) < START + WINDOW or (right and right.value >= SOLVED):
-        return None
-    start = sum(entropies[:START]) / START
-    if now.high >= ENTROPY * start:
-        return None
-    accuracy = f", with {right.value:.0%} of the answers right" if right else ""
-    return (
-        f"entropy fell to {now.value:.2g} nats per token, {now.value / start:.0%} of the"
-        f" {start:.2g} at the start{accuracy}: the policy hardly tries"
-        f" anything new. Start again with a lower grpo.learning_rate (now"
-        f" {history.grpo['learning_rate']:g}), or with a small grpo.entropy_coef"
-    )
-
-
-def form_only(history: History) -> str | None:
-    """The form of an answer is learned, and answers are not."""
-    form = history.last_of_rewards(FORM)
-    truth = history.last_of_rewards(TRUTH)
-    if not form or not truth or min(reward.low for reward in form) <= FORM_LEARNED:
-        return None
-    if max(reward.high for reward in truth) >= NOT_LEARNED:
-        return None
-    lowest_form = min(reward.value for reward in form)
-    highest_truth = max(reward.value for reward in truth)
-    return (
-        f"the form is learned (format rewards {lowest_form:.0%}) and answers are not"
-        f" ({highest_truth:.1%} right over the last {WINDOW} logged steps): GRPO cannot"
-        " reward what is never sampled. Train on easier problems (data.train; `make probe` says"
-        " which are solved at all), or give the warm start more worked solutions"
-        " (sft.max_steps, data.worked)"
-    )
-
-
-def sampler_mismatch(history: History) -> str | None:
-    """vLLM samples from another distribution than the trainer computes. The mean ratio of the two
-    probabilities could not show it: over sampled tokens it is 1 for any two distributions."""
-    difference = history.last("sampling/sampling_logp_difference/mean")
-    if difference is None or difference.low <= MISMATCH:
-        return None
-    changed = []
-    for key in ("top_p", "top_k", "min_p"):
-        if history.grpo[key] != defaults("grpo")[key]:
-            changed.append(f"grpo.{key}")
-    remedy = f"leave out {' and '.join(changed)}, which vLLM counts and the trainer does not"
-    if not changed:
-        remedy = (
-            "set model.dtype to what vLLM computes in (bfloat16), or sample without it"
-            " (grpo.use_vllm: false)"
-        )
-    return (
-        "vLLM samples from another policy than the one that is trained: their log-probabilities of"
-        f" a token differ by {difference.value:.3f} nats on average over the last {WINDOW} logged"
-        f" steps. To repair it, {remedy}"
-    )
-
-
-RULES = {
-    "no signal": no_signal,
-    "alike": alike,
-    "truncated": truncated,
-    "entropy collapse": entropy_collapse,
-    "form only": form_only,
-    "sampler mismatch": sampler_mismatch,
-}
 
 
 def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -> list[Advice]:
@@ -336,8 +367,8 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
     messages = {"never right": None, "fell": _fall(lines, history.grpo)}
     if flat and min(flat) == 1 and not rules_done & {"alike", "no signal"}:
         history.window = len(flat)
-        messages["alike"] = alike(history)
-        messages["no signal"] = no_signal(history)
+        messages["alike"] = history.message("alike")
+        messages["no signal"] = None if messages["alike"] else history.message("no signal")
     elif right and max(right) == 0 and not rules_done & {"no signal", "form only"}:
         messages["never right"] = (
             f"no completion was right in {len(right)} logged steps: train on easier problems"
@@ -436,25 +467,6 @@ def gamed(
         " completions/, and try `make audit`. evaluate.patience sets how many evaluations to wait"
         " for; 0 never stops."
     )
-
-
-def fell(best: str, now: str) -> bool:
-    """Whether clearly more of the same problems were lost since than won: McNemar's z above 2."""
-    won, lost = flips(best, now)
-    return lost - won > 2 * math.sqrt(lost + won)
-
-
-def flips(before: str, now: str) -> tuple[int, int]:
-    """How many of the same problems were won, and lost."""
-    pairs = list(zip(before, now, strict=False))
-    return pairs.count(("0", "1")), pairs.count(("1", "0"))
-
-
-def may_have_fallen(won: int, lost: int) -> bool:
-    """Whether as uneven a split has a chance below one in ten where nothing changed: the one-sided
-    sign test. It is worth a look, and no proof: 4 of 4 lost are, at 1/16."""
-    n = won + lost
-    return n > 0 and sum(math.comb(n, k) for k in range(lost, n + 1)) < SUSPECT * 2**n
 
 
 def _accuracy(right: str) -> float:

@@ -8,7 +8,8 @@ from schema.configs import ACCURACY, RIGHT, even_batch
 from tests.tables import cases, lacking
 from training.saving import KeepBest
 from training.scoring import Scores
-from training.watch import fell, gamed
+from training.trends import fell
+from training.watch import gamed
 
 RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]
 SINKING = [(step, 1 - reward) for step, reward in RISING]

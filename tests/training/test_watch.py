@@ -18,7 +18,7 @@ from tests.tables import cases, lacking
 from tests.waits import run_command
 from training import watch
 from training.progress import ShowAdvice
-from training.watch import CORRECT, RULES, WINDOW, advice_on
+from training.watch import CORRECT, NAMES, WINDOW, advice_on
 
 RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}}
 RECORDED = Path(__file__).parent / "recorded"
@@ -218,9 +218,9 @@ def test_a_page_can_ask_without_waiting_for_torch():
 
 
 THRESHOLDS = {  # as docs/trouble.md writes them
-    "no signal": f"above {watch.NO_SIGNAL:.0%}",
     "alike": f"below {watch.LOW_ENTROPY:g}, above {watch.NO_SIGNAL:.0%}, {watch.BOTH:.0%} of each"
     f" kind; or below {2 * watch.LOW_ENTROPY:g} and growing, above {watch.ALIKE:.0%}",
+    "no signal": f"above {watch.NO_SIGNAL:.0%}",
     "truncated": f"above {watch.TRUNCATED:.0%}",
     "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and"
     f" below {watch.SOLVED:.0%} right",
@@ -233,10 +233,10 @@ def test_the_table_has_every_rule_with_its_threshold():
     table = {}
     for row in re.findall(r"^\|.*\|$", TROUBLE, re.M):
         cells = [cell.strip() for cell in row.strip("|").split(" | ")]
-        if cells[0] in RULES:
+        if cells[0] in NAMES:
             table[cells[0]] = cells[2]
-    assert list(table) == list(RULES) == list(THRESHOLDS)
-    assert {rule: table[rule] for rule in RULES if THRESHOLDS[rule] not in table[rule]} == {}
+    assert tuple(table) == NAMES == tuple(THRESHOLDS)
+    assert {rule: table[rule] for rule in NAMES if THRESHOLDS[rule] not in table[rule]} == {}
     assert f"last {WINDOW} logged lines" in TROUBLE
 
 
