@@ -14,7 +14,8 @@ from console.faults import REFUSALS, Fault, RecipeError
 from machine import hardware
 from schema import stages
 from schema.sections import Recipe
-from schema.values import BY_TYPE, MAY_BE_NOTHING, RULES, Rule
+from schema.value_types import CoreSchema, is_fraction, type_fault
+from schema.values import BY_FIELD, MAY_BE_NOTHING, TYPES
 
 # The config classes of the libraries' sections.
 SECTIONS = {
@@ -82,14 +83,14 @@ def defaults(section: str) -> dict[str, Any]:
     return values
 
 
-def rule_of(section: str, key: str, type: str) -> Any | None:
-    """The rule for the value of a key: from the table RULES, or else by the type of its field. None
+def type_of(section: str, key: str, type: str) -> CoreSchema | None:
+    """The type of the value of a key: from the table TYPES, or else by the type of its field. None
     for a type that may name a file, an address or code: no recipe may set such a field."""
-    if key in RULES[section]:
-        return RULES[section][key]
+    if key in TYPES[section]:
+        return TYPES[section][key]
     for name in type.split(" | "):
-        if name in BY_TYPE:
-            return BY_TYPE[name]
+        if name in BY_FIELD:
+            return BY_FIELD[name]
     return None
 
 
@@ -100,7 +101,7 @@ def refusal(section: str, key: str, value: Any, type: str, default: Any) -> str 
         return None
     if value is None and default is not MISSING:
         return "has no value: give one, or leave the key out"
-    return rule_of(section, key, type).refusal(value)
+    return type_fault(type_of(section, key, type), value)
 
 
 @cache
@@ -214,8 +215,8 @@ def with_floats(section: str, values: dict[str, Any]) -> dict[str, Any]:
     some libraries refuse a 2 where 2.0 is meant."""
     converted = dict(values)
     for key, value in values.items():
-        rule = rule_of(section, key, fields(section)[key].type)
-        if isinstance(rule, Rule) and rule.is_fraction and value is not None:
+        kind = type_of(section, key, fields(section)[key].type)
+        if is_fraction(kind) and value is not None:
             converted[key] = float(value)
     return converted
 

@@ -22,7 +22,7 @@ from schema.refused_keys import GONE_REWARDS
 from schema.sections import Evaluate
 from schema.stages import STAGES
 from schema.training_rules import NOT_BY_VLLM, check_stage
-from schema.values import count
+from schema.value_types import integer, type_fault
 
 ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
 # Keys of a data set that only some data sets have, with the place where they belong.
@@ -187,7 +187,7 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     for name in names.missing_names(function, ["split", *arguments]):
         messages.append(f"needs the argument {name!r}")
     for key, value in shared.items():
-        refusal = rules[key].refusal(value)
+        refusal = type_fault(rules[key], value)
         if refusal:
             messages.append(f"{key}: {refusal}")
     if is_users and isinstance(arguments.get("columns"), dict):
@@ -219,15 +219,15 @@ def _check_reward_model(name: str, options: dict) -> Complaints:
     for key, value in options.items():
         refusal = "trl asks the model by itself, and a `weight` is all it has: leave it out"
         if key == "weight":
-            refusal = names.REWARD_KEYS[key].refusal(value)
+            refusal = type_fault(names.REWARD_KEYS[key], value)
         if refusal:
             yield ("rewards", name, key), refusal
 
 
 def _check_reward(name: str, options: dict) -> Complaints:
-    for key, rule in names.REWARD_KEYS.items():
+    for key, kind in names.REWARD_KEYS.items():
         if key in options:
-            refusal = rule.refusal(options[key])
+            refusal = type_fault(kind, options[key])
             if refusal:
                 yield ("rewards", name, key), refusal
     try:
@@ -256,7 +256,7 @@ def _check_arguments(name: str, function: Callable, arguments: dict) -> Complain
                 yield ("rewards", name, key), message.removeprefix(f"{key}: ")
     longest = arguments.get("longest")
     if name == "brevity" and type(longest) in (int, type(None)):  # other types are refused above
-        refusal = count().refusal(longest)
+        refusal = type_fault(integer(), longest)
         if refusal:
             yield ("rewards", name, "longest"), f"{refusal}; set it to grpo.max_completion_length"
     tolerance = arguments.get("tolerance")

@@ -15,7 +15,8 @@ from data.own import FILE_TYPES
 from data.problems import data_set, likely_column
 from rewards.tools import TOOLS
 from schema.sections import SAMPLED, Recipe, Sampling
-from schema.values import RULES, WHERE, count, number, of_type, pattern
+from schema.value_types import above, integer, number, of_type, text, type_fault
+from schema.values import TYPES, WHERE
 
 
 def argument_faults(
@@ -38,7 +39,7 @@ def argument_faults(
     except Exception:  # a user's file may annotate with anything
         return messages
     for key, value in arguments.items():
-        refusal = of_type(hints.get(key)).refusal(value)
+        refusal = type_fault(of_type(hints.get(key)), value)
         if refusal:
             messages.append(f"{key}: {refusal}")
     return messages
@@ -130,15 +131,15 @@ def samplings(recipe: Recipe) -> dict[str, Sampling]:
 BUILDERS = ("tiny-qwen3", "tiny-qwen3-tools", "smollm2-135m-instruct")
 # Keys of a data set that are not arguments of its function: of every set, of a set to train on, and
 # of a benchmark.
-DATA_KEYS = {"limit": count(), "where": WHERE}
-TRAIN_KEYS = DATA_KEYS | {"weight": number(0, 100, above=True)}
-BENCHMARK_KEYS = DATA_KEYS | {key: RULES["evaluate"][key] for key in SAMPLED}
+DATA_KEYS = {"limit": integer(), "where": WHERE}
+TRAIN_KEYS = DATA_KEYS | {"weight": above(0, 100)}
+BENCHMARK_KEYS = DATA_KEYS | {key: TYPES["evaluate"][key] for key in SAMPLED}
 # Keys of a reward that are not arguments of its function. A negative weight is a penalty. A timeout
 # is in seconds per batch. `steps` makes it a reward of single steps, and is the text between two.
 REWARD_KEYS = {
     "weight": number(-1e6, 1e6),
-    "timeout": number(0, 1e5, above=True),
-    "steps": pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"'),
+    "timeout": above(0, 1e5),
+    "steps": text(r"[\s\S]{1,20}", 'the text between two steps, such as "\\n"'),
 }
 # What trl's trainer passes to a reward beside the columns of the data.
 TRAINER_ARGUMENTS = ("prompt", "prompts", "think_opened", "completions", "completion_ids")

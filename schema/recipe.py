@@ -28,7 +28,8 @@ from schema.renamed import remedy
 from schema.sections import OWN_SECTIONS, Recipe, flat
 from schema.stages import STAGES
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
-from schema.values import LOCAL_HOSTS, RULES
+from schema.value_types import type_fault
+from schema.values import LOCAL_HOSTS, TYPES
 
 # These stay for the rules of schema/meaning.py, which would miss them.
 NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
@@ -60,7 +61,7 @@ def _hint(recipe: dict, *names: str) -> str:
     advice = GONE.get(key) or remedy(*names)
     if advice:
         return f": {advice}"
-    if key in RULES["recipe"]:
+    if key in TYPES["recipe"]:
         return f"; {key} stands at the top of the recipe"
     sections = [name for name in (*OWN_SECTIONS, *configs.SECTIONS) if key in _fields(name)]
     free = [name for name in sections if key not in reserved(name)]
@@ -171,13 +172,13 @@ class Draft:
 
     def check(self):
         self._check_sections()
-        for key, rule in RULES["recipe"].items():
+        for key, kind in TYPES["recipe"].items():
             if key in self.values:
-                refusal = rule.refusal(self.values[key])
+                refusal = type_fault(kind, self.values[key])
                 if refusal:
                     self.fault((key,), f"{key}: {refusal}")
         for section in self.values:
-            if section in KEYS and section not in RULES["recipe"]:
+            if section in KEYS and section not in TYPES["recipe"]:
                 self._check_section(section)
         sound = self._sound()
         if not self.reads_anywhere and self._names_functions(sound):
@@ -321,7 +322,7 @@ class Draft:
         faulty = set(self.faulty) - NEEDED
         sound = {}
         for section, value in self.values.items():
-            if section not in RULES["recipe"]:
+            if section not in TYPES["recipe"]:
                 sound[section] = dict(value) if isinstance(value, dict) else {}
             elif (section,) not in faulty:
                 sound[section] = value

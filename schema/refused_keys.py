@@ -65,7 +65,7 @@ def reserved(section: str) -> dict[str, str]:
     refused = {*REASONS, *NOT_OFFERED.split(), *ONLY_ELSEWHERE.get(section, ())}
     reasons = {}
     for key, field in configs.fields(section).items():
-        if key in refused or not configs.rule_of(section, key, field.type):
+        if key in refused or not configs.type_of(section, key, field.type):
             reasons[key] = REASONS.get(key, "")
     return reasons
 

@@ -1,267 +1,39 @@
-"""What each key of a recipe may be: the one table of ranges and names.
+"""What each key of a recipe may be: the one table of ranges and names, as types of pydantic.
 
 The libraries' own classes check little: a negative learning rate trains away from the rewards,
-`max_steps: 0` takes a step, and `top_p: 5` fails only after the warm start has trained. The rules
+`max_steps: 0` takes a step, and `top_p: 5` fails only after the warm start has trained. The types
 of this file refuse such values before. Every other key is a number or a switch, as its field
 declares, and the library's own class checks it. A field of any other type is refused: it may
 upload, download code, open a port or write outside the run's folder, and a recipe may come from a
 stranger (schema/refused_keys.py).
 """
 
-import math
-import re
-import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
-from console.faults import nearest, nearest_or_all
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import core_schema as core
 
-# Hints for names from other tools, where the nearest name would mean something else.
-HINTS = {
-    "gspo": "; GSPO is importance_sampling_level: sequence, with loss_type: grpo",
-    "adamw": "; did you mean adamw_torch?",
-    "True": "; did you mean group?",
-    "False": "; did you mean none?",
-}
-MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A value that `fits`; `words` say which do. `is_fraction`: a number that need not be whole."""
-
-    words: str
-    fits: Callable[[Any], bool]
-    is_fraction: bool = False
-
-    def refusal(self, value: Any) -> str | None:
-        if self.fits(value):
-            return None
-        return f"expected {self.words}, got {value!r:.80}"
-
-    def __str__(self) -> str:
-        return self.words
-
-
-def number(low: float, high: float, above: bool = False, below: bool = False) -> Rule:
-    """A finite number from `low` to `high`. `above`: `low` itself is excluded; `below`: `high`
-    is."""
-
-    def fits(value: Any) -> bool:
-        is_excluded = (above and value == low) or (below and value == high)
-        return has_type(value, float) and low <= value <= high and not is_excluded
-
-    bounds = f"from {low:,.10g} to {high:,.10g}"
-    if high == MANY:
-        bounds = f"from {low:,.10g} up"
-    elif above:
-        bounds = f"above {low:,.10g} and at most {high:,.10g}"
-    elif below:
-        bounds = f"from {low:,.10g} to below {high:,.10g}"
-    return Rule(f"a number {bounds}", fits, is_fraction=True)
-
-
-def count(low: int = 1, high: int = MANY, *also) -> Rule:
-    """A whole number in that range, or one of `also`."""
-    words = str(number(low, high)).replace("a number", "a whole number")
-    words += "".join(f", or {value}" for value in also)
-    return Rule(
-        words, lambda value: has_type(value, int) and (low <= value <= high or value in also)
-    )
-
-
-def pattern(expression: str, words: str) -> Rule:
-    """A text that matches the expression."""
-    return Rule(words, lambda value: isinstance(value, str) and re.fullmatch(expression, value))
-
-
-def of_type(hint: Any) -> Rule:
-    """A value of a Python type, such as an argument of a user's function declares."""
-    return Rule(_described(hint), lambda value: has_type(value, hint))
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """One of these names; the nearest is suggested."""
-
-    names: tuple
-
-    def refusal(self, value: Any) -> str | None:
-        # The types are compared since 1 equals true.
-        if any(type(value) is type(name) and value == name for name in self.names):
-            return None
-        hint = HINTS.get(str(value), nearest(value, self.names))
-        return f"{value!r:.80} is not one of {self}{hint}"
-
-    def __str__(self) -> str:
-        return ", ".join("true" if name is True else str(name) for name in self.names)
-
-
-@dataclass(frozen=True)
-class ListOf:
-    """A list of values of one kind that is not empty. `single`: one such value by itself is allowed
-    too. `once`: no value may be in the list twice."""
-
-    kind: Any
-    single: bool = False
-    once: bool = False
-
-    def refusal(self, value: Any) -> str | None:
-        if self.single:
-            value = as_list(value)
-        if not isinstance(value, list) or not value:
-            refusal = f"expected a list that is not empty, got {value!r:.80}"
-            if not isinstance(value, list) and not self.kind.refusal(value):
-                refusal += f"; write [{value!s:.80}]"
-            return refusal
-        for item in value:
-            refusal = self.kind.refusal(item)
-            if refusal:
-                return refusal
-            if self.once and value.count(item) > 1:
-                return f"{item!s:.80} is named twice"
-        return None
-
-
-@dataclass(frozen=True)
-class Keys:
-    """A mapping whose keys have a rule each."""
-
-    rules: Mapping[str, Any]
-
-    def refusal(self, value: Any) -> str | None:
-        if not isinstance(value, dict):
-            return f"expected a mapping, got {value!r:.80}"
-        for key, entry in value.items():
-            if key not in self.rules:
-                return f"unknown key {key!r}{nearest_or_all(key, self.rules)}"
-            refusal = self.rules[key].refusal(entry)
-            if refusal:
-                return f"{key}: {refusal}"
-        return None
-
-
-@dataclass(frozen=True)
-class Either:
-    """A value of any of the kinds. The refusal of any other value is the first kind's."""
-
-    kinds: tuple
-
-    def refusal(self, value: Any) -> str | None:
-        for kind in self.kinds:
-            if not kind.refusal(value):
-                return None
-        return self.kinds[0].refusal(value)
-
-
-@dataclass(frozen=True)
-class Span:
-    """A list of the lowest and the highest value, both of one kind."""
-
-    kind: Rule
-
-    def refusal(self, value: Any) -> str | None:
-        if not isinstance(value, list) or len(value) != 2:
-            words = f"a list of the lowest and the highest, each {self.kind}"
-            return f"expected {words}, got {value!r:.80}"
-        refusal = ListOf(self.kind).refusal(value)
-        if not refusal and value[0] > value[1]:
-            refusal = f"expected the lowest first, got {value!r}"
-        return refusal
-
-
-@dataclass(frozen=True)
-class MappingOf:
-    """A mapping, which `words` describe, that is not empty: from names of one kind to values of
-    one."""
-
-    words: str
-    kind: Any
-    name: Rule = Rule("a name", lambda name: True)
-
-    def refusal(self, value: Any) -> str | None:
-        if not isinstance(value, dict) or not value:
-            return f"expected {self}, got {value!r:.80}"
-        for name, entry in value.items():
-            refusal = self.name.refusal(name)
-            if refusal:
-                return refusal
-            refusal = self.kind.refusal(entry)
-            if refusal:
-                return f"{name}: {refusal}"
-        return None
-
-    def __str__(self) -> str:
-        return self.words
-
-
-class Condition:
-    """What `where` asks for in a column: a value, a list of values, or the bounds of a number."""
-
-    def refusal(self, value: Any) -> str | None:
-        if isinstance(value, dict) and "not" in value:
-            if len(value) == 1 and not isinstance(value["not"], dict):
-                return self.refusal(value["not"])
-            return "`not` stands alone, before a value or a list of values"
-        if isinstance(value, dict) and value:
-            refusal = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(value)
-            if not refusal and value.get("min", -math.inf) > value.get("max", math.inf):
-                return "`min` is above `max`"
-            return refusal
-        values = as_list(value)
-        if values and all(map(_is_plain, values)):
-            return None
-        return "expected a value, a list of values, {min: …, max: …}, or {not: …}"
-
-
-class Switch:
-    """True or false."""
-
-    def refusal(self, value: Any) -> str | None:
-        refusal = of_type(bool).refusal(value)
-        if str(value).lower() in ("yes", "no", "on", "off"):
-            return f"{refusal}; YAML 1.2 reads that as text"
-        return refusal
-
-
-WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    list: "a list",
-    dict: "a mapping",
-    type(None): "nothing",
-}
-
-
-def _described(hint: Any) -> str:
-    """A type of YAML's values in words; empty for another."""
-    options = get_args(hint)
-    kind = get_origin(hint) or hint
-    if kind in (Union, types.UnionType):
-        words = [_described(option) for option in options if option is not type(None)]
-        return " or ".join(dict.fromkeys(words))
-    if kind is Literal:
-        return " or ".join(map(repr, options))
-    return WORDS.get(kind, "")
-
-
-def has_type(value: Any, hint: Any) -> bool:
-    """Whether a YAML value is of the type. A whole number is of type float too. A type that YAML
-    cannot write takes any value."""
-    kind = get_origin(hint) or hint
-    arguments = get_args(hint)
-    if kind in (Union, types.UnionType):
-        return any(has_type(value, option) for option in arguments)
-    if kind is Literal:
-        return value in arguments
-    if kind in (int, float):
-        return isinstance(value, int | kind) and not isinstance(value, bool)
-    if kind is list and arguments:
-        return isinstance(value, list) and all(has_type(item, arguments[0]) for item in value)
-    return kind not in WORDS or isinstance(value, kind)
+from schema.value_types import (
+    MANY,
+    SWITCH,
+    above,
+    below,
+    either,
+    expected,
+    integer,
+    mapping,
+    mapping_of,
+    named,
+    number,
+    of_type,
+    once,
+    one_of,
+    some,
+    span,
+    text,
+    value_or_list,
+    which_of_value_or_list,
+)
 
 
 def as_list(value: Any) -> list:
@@ -271,37 +43,69 @@ def as_list(value: Any) -> list:
     return [value]
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value is a text, a finite number, true or false."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, str | int)
+def _same(kind: CoreSchema, keys: str) -> dict[str, CoreSchema]:
+    """The same type for several keys, which spaces separate."""
+    return dict.fromkeys(keys.split(), kind)
 
 
+# The type of a field without one of its own here. None of these has a use for a negative number.
+BY_FIELD = {"bool": SWITCH, "int": integer(0), "float": number(0, MANY)}
 ANY_NUMBER = number(-1e18, 1e18)
-PLAIN = Rule(
-    "a text, a number, true or false", lambda value: _is_plain(value) and len(str(value)) <= 200
+FINITE = core.float_schema(strict=True, allow_inf_nan=False)
+PLAIN = either(
+    "a text, a number, true or false",
+    core.str_schema(strict=True, max_length=200),
+    core.bool_schema(strict=True),
+    FINITE,
 )
-WHERE = MappingOf("a mapping such as {level: [4, 5]}", Condition())
+SHARE = number(0, 1)
 
 
-def _same(rule: Any, keys: str) -> dict[str, Any]:
-    """The same rule for several keys, which spaces separate."""
-    return dict.fromkeys(keys.split(), rule)
+# What `where` asks for in a column.
+VALUE = either(
+    "a value, a list of values, {min: …, max: …}, or {not: …}",
+    core.str_schema(strict=True),
+    core.bool_schema(strict=True),
+    FINITE,
+)
+VALUES = value_or_list(VALUE, some(VALUE))
 
 
-SWITCH = Switch()
-# The rule of a field without one of its own. None of these has a use for a negative number.
-BY_TYPE = {"bool": SWITCH, "int": count(0), "float": number(0, MANY)}
+def _which_condition(value: Any) -> str:
+    if isinstance(value, dict):
+        return "[not]" if "not" in value else "[bounds]"
+    return which_of_value_or_list(value)
+
+
+def _lowest_first(bounds: dict) -> dict:
+    if not bounds or bounds.get("min", -1e18) > bounds.get("max", 1e18):
+        raise PydanticCustomError("expected", "{min: …, max: …}, the lower first")
+    return bounds
+
+
+CONDITION = core.tagged_union_schema(
+    {
+        "[value]": VALUE,
+        "[list]": some(VALUE),
+        "[not]": mapping({"not": VALUES}),
+        "[bounds]": core.no_info_after_validator_function(
+            _lowest_first, mapping({"min": ANY_NUMBER, "max": ANY_NUMBER})
+        ),
+    },
+    _which_condition,
+)
+WHERE = mapping_of("a mapping such as {level: [4, 5]}", core.any_schema(), CONDITION)
+
+
 # Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
 _MODULE = r"\w[\w.]{0,200}"
-MODULE = pattern(_MODULE, "the name of a module such as q_proj")
-MODULES = ListOf(MODULE)
+MODULE = text(_MODULE, "the name of a module such as q_proj")
+MODULES = some(MODULE)
 # For the names of experts peft writes the prefix `.*\.`, which is no danger.
-PATTERN = pattern(r"(\.\*\\\.)?" + _MODULE, MODULE.words)
+PATTERN = text(r"(\.\*\\\.)?" + _MODULE, "the name of a module such as q_proj")
 PER_MODULE = "a mapping from modules' names to values"
 # An argument of a chat template, but those that trl and transformers set.
-ARGUMENT = pattern(
+ARGUMENT = text(
     r"(?!(messages|tools|documents|add_generation_prompt|(bos|eos|pad|unk)_token)$)[A-Za-z]\w{0,60}",
     "the name of a template's argument that a recipe may set",
 )
@@ -312,8 +116,7 @@ def remote_trackers(report_to: Any) -> list[str]:
     return [tracker for tracker in as_list(report_to) if tracker in REMOTE_TRACKERS]
 
 
-SHARE = number(0, 1)
-DTYPES = OneOf(("float32", "bfloat16", "float16"))
+DTYPES = one_of("float32", "bfloat16", "float16")
 
 # These trackers write local files, or nothing.
 LOCAL_TRACKERS = ("none", "tensorboard", "trackio")
@@ -340,9 +143,12 @@ SCHEDULE_ARGUMENTS = (
 # flash_attention_2 and _3 need their package: transformers would download a kernel instead.
 # flex_attention is compiled at its first use, and a recipe starts no compiler.
 ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
-TRANSFORMERS_SAMPLING = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
+TRANSFORMERS_SAMPLING = {
+    "min_new_tokens": integer(0, 2**20),
+    "no_repeat_ngram_size": integer(0, 1000),
+}
 VLLM_SAMPLING = {
-    "min_tokens": count(0, 2**20),
+    "min_tokens": integer(0, 2**20),
     "presence_penalty": number(-2, 2),
     "frequency_penalty": number(-2, 2),
 }
@@ -351,123 +157,132 @@ LARGEST_GROUP = 65536
 FOLDER = r"[^\x00-\x1f\x7f-\x9f]{1,500}"
 # See `schema.sections.OwnSolutions`. Their product is at most a probe's 10,000,000 completions.
 OWN_SOLUTIONS = {
-    "problems": count(1, 100_000),
-    "samples": count(1, 100),
-    "keep": count(),
+    "problems": integer(1, 100_000),
+    "samples": integer(1, 100),
+    "keep": integer(),
     "temperature": number(0.01, 10),
-    "model": pattern(FOLDER, "the folder of a finished stage"),
+    "model": text(FOLDER, "the folder of a finished stage"),
 }
 
-RULES: dict[str, dict[str, Any]] = {}
-RULES["recipe"] = {
-    "seed": count(0, 2**32 - 2**16),
-    "output_dir": pattern(FOLDER, "the name of a folder"),
-    "tools": ListOf(OneOf(("calculator",)), once=True),
+TYPES: dict[str, dict[str, CoreSchema]] = {}
+TYPES["recipe"] = {
+    "seed": integer(0, 2**32 - 2**16),
+    "output_dir": text(FOLDER, "the name of a folder"),
+    "tools": once(some(one_of("calculator"))),
 }
-RULES["model"] = {
-    "name_or_path": pattern(FOLDER, "a Hub id or a folder"),
+TYPES["model"] = {
+    "name_or_path": text(FOLDER, "a Hub id or a folder"),
     "build": of_type(str),
-    "revision": pattern(r"[\w./-]{1,100}", "a branch, a tag or a commit"),
+    "revision": text(r"[\w./-]{1,100}", "a branch, a tag or a commit"),
     "dtype": DTYPES,
-    "attn_implementation": OneOf(ATTENTION),
-    "chat_template": pattern(r"[\s\S]{1,60000}", "a template"),
-    "chat_template_kwargs": MappingOf(
-        "a mapping from names to values, such as {enable_thinking: false}", PLAIN, ARGUMENT
+    "attn_implementation": one_of(*ATTENTION),
+    "chat_template": text(r"[\s\S]{1,60000}", "a template"),
+    "chat_template_kwargs": mapping_of(
+        "a mapping from names to values, such as {enable_thinking: false}", ARGUMENT, PLAIN
     ),
 }
-RULES["data"] = {
+TYPES["data"] = {
     "train": of_type(list),
-    **_same(count(), "validation worked"),
-    "pass_rate": Span(SHARE),
-    "own_solutions": Keys(OWN_SOLUTIONS),
-    "dir": pattern(r"(?!\w+://)" + FOLDER, "a folder"),
+    **_same(integer(), "validation worked"),
+    "pass_rate": span(SHARE),
+    "own_solutions": mapping(OWN_SOLUTIONS),
+    "dir": text(r"(?!\w+://)" + FOLDER, "a folder"),
 }
-RULES["prompt"] = {"system": pattern(r"[\s\S]{0,60000}", "a text")}
-RULES["evaluate"] = {
+TYPES["prompt"] = {"system": text(r"[\s\S]{0,60000}", "a text")}
+TYPES["evaluate"] = {
     "benchmarks": of_type(list),
     "control": SWITCH,
-    **_same(count(), "limit checkpoint_problems"),
-    "engine": OneOf(("transformers", "vllm")),
-    "batch_size": count(1, 65536),
-    "max_new_tokens": count(1, 2**20),
-    "samples": count(1, 10_000),
+    **_same(integer(), "limit checkpoint_problems"),
+    "engine": one_of("transformers", "vllm"),
+    "batch_size": integer(1, 65536),
+    "max_new_tokens": integer(1, 2**20),
+    "samples": integer(1, 10_000),
     "temperature": number(0, 100),
-    "top_p": number(0, 1, above=True),
-    "patience": count(0, MANY),
+    "top_p": above(0, 1),
+    "patience": integer(0, MANY),
 }
 TRAINING = {
-    "learning_rate": number(0, 1, above=True),
-    **_same(count(1, 65536), "per_device_train_batch_size gradient_accumulation_steps"),
-    "num_train_epochs": number(0, 1e6, above=True),
-    "max_steps": count(1, MANY, -1),
-    "warmup_steps": Either((count(0), number(0, 1, below=True))),
-    "optim": OneOf(OPTIMIZERS),
-    **_same(number(0, 1, below=True), "adam_beta1 adam_beta2"),
+    "learning_rate": above(0, 1),
+    **_same(integer(1, 65536), "per_device_train_batch_size gradient_accumulation_steps"),
+    "num_train_epochs": above(0, 1e6),
+    "max_steps": either("a whole number from 1 up, or -1", integer(), integer(-1, -1)),
+    "warmup_steps": either(
+        "a whole number from 0 up, or a share from 0 to below 1", integer(0), below(0, 1)
+    ),
+    "optim": one_of(*OPTIMIZERS),
+    **_same(below(0, 1), "adam_beta1 adam_beta2"),
     "adam_epsilon": number(1e-20, 1),  # anything smaller is 0 in float32, and 0 / 0 is not a number
-    "lr_scheduler_type": OneOf(tuple(SCHEDULES.split())),
-    "lr_scheduler_kwargs": Keys(_same(BY_TYPE["float"], SCHEDULE_ARGUMENTS)),
-    **_same(count(), "logging_steps save_steps save_total_limit"),
-    "save_strategy": OneOf(("steps", "no")),
-    "report_to": Either((OneOf(TRACKERS), ListOf(OneOf(TRACKERS[1:])))),
-    "gradient_checkpointing_kwargs": Keys({"use_reentrant": SWITCH}),
+    "lr_scheduler_type": one_of(*SCHEDULES.split()),
+    "lr_scheduler_kwargs": mapping(_same(BY_FIELD["float"], SCHEDULE_ARGUMENTS)),
+    **_same(integer(), "logging_steps save_steps save_total_limit"),
+    "save_strategy": one_of("steps", "no"),
+    "report_to": value_or_list(one_of(*TRACKERS), some(one_of(*TRACKERS[1:]))),
+    "gradient_checkpointing_kwargs": mapping({"use_reentrant": SWITCH}),
 }
-RULES["sft"] = TRAINING | {
-    "max_length": count(2, 2**20),
-    "loss_type": OneOf(("nll", "dft")),
-    "train_sampling_strategy": OneOf(("random", "sequential")),
+TYPES["sft"] = TRAINING | {
+    "max_length": integer(2, 2**20),
+    "loss_type": one_of("nll", "dft"),
+    "train_sampling_strategy": one_of("random", "sequential"),
 }
-RULES["grpo"] = TRAINING | {
-    "num_generations": count(2, LARGEST_GROUP),
-    "max_completion_length": count(1, 2**20),
-    "generation_batch_size": count(2, 2**24),
-    **_same(count(1, 65536), "steps_per_generation per_device_eval_batch_size"),
-    "eval_steps": count(),
-    "max_tool_calling_iterations": count(1, 1000),
+TYPES["grpo"] = TRAINING | {
+    "num_generations": integer(2, LARGEST_GROUP),
+    "max_completion_length": integer(1, 2**20),
+    "generation_batch_size": integer(2, 2**24),
+    **_same(integer(1, 65536), "steps_per_generation per_device_eval_batch_size"),
+    "eval_steps": integer(),
+    "max_tool_calling_iterations": integer(1, 1000),
     "temperature": number(0.01, 10),
-    "top_p": number(0, 1, above=True),
-    "top_k": count(0, 2**31 - 1),
-    "min_p": number(0, 1, below=True),
+    "top_p": above(0, 1),
+    "top_k": integer(0, 2**31 - 1),
+    "min_p": below(0, 1),
     "repetition_penalty": number(0.01, 10),  # logits divided by less become infinite
-    "generation_kwargs": Keys(TRANSFORMERS_SAMPLING | VLLM_SAMPLING),
-    "cache_implementation": OneOf(("dynamic", "static")),
-    "vllm_mode": OneOf(("colocate", "server")),
-    "vllm_model_impl": OneOf(("vllm", "transformers")),
-    "vllm_server_host": pattern(r"[\w.:-]{1,253}", "the name or address of a host"),
-    "vllm_server_port": count(1, 65535),
-    "vllm_group_port": count(1024, 65535),
-    "vllm_gpu_memory_utilization": number(0, 1, above=True),
-    "vllm_max_model_length": count(2, 2**24),
-    "num_iterations": count(1, 1000),
+    "generation_kwargs": mapping(TRANSFORMERS_SAMPLING | VLLM_SAMPLING),
+    "cache_implementation": one_of("dynamic", "static"),
+    "vllm_mode": one_of("colocate", "server"),
+    "vllm_model_impl": one_of("vllm", "transformers"),
+    "vllm_server_host": text(r"[\w.:-]{1,253}", "the name or address of a host"),
+    "vllm_server_port": integer(1, 65535),
+    "vllm_group_port": integer(1024, 65535),
+    "vllm_gpu_memory_utilization": above(0, 1),
+    "vllm_max_model_length": integer(2, 2**24),
+    "num_iterations": integer(1, 1000),
     "epsilon": SHARE,
     "epsilon_high": number(0, 1e6),
-    "importance_sampling_level": OneOf(("token", "sequence")),
-    "multi_objective_aggregation": OneOf(("sum_then_normalize", "normalize_then_sum")),
-    "scale_rewards": OneOf(("group", "batch", "none")),
-    "loss_type": OneOf(("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo")),
+    "importance_sampling_level": one_of("token", "sequence"),
+    "multi_objective_aggregation": one_of("sum_then_normalize", "normalize_then_sum"),
+    "scale_rewards": one_of("group", "batch", "none"),
+    "loss_type": one_of("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
     "beta": number(0, 10),
-    "vllm_importance_sampling_mode": OneOf(
-        ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
+    "vllm_importance_sampling_mode": one_of(
+        "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
     ),
 }
-RULES["adapter"] = {
-    "r": count(1, 4096),
-    "lora_alpha": count(1, 65536),
-    "lora_dropout": number(0, 1, below=True),
-    "target_modules": Either((MODULES, OneOf(("all-linear",)))),
+TRUE = core.chain_schema([SWITCH, core.literal_schema([True])])  # the latter alone would take 1
+ALL_LINEAR = expected(
+    "a list of modules' names, or all-linear", core.literal_schema(["all-linear"])
+)
+TYPES["adapter"] = {
+    "r": integer(1, 4096),
+    "lora_alpha": integer(1, 65536),
+    "lora_dropout": below(0, 1),
+    "target_modules": value_or_list(ALL_LINEAR, MODULES),
     "target_parameters": MODULES,
     "exclude_modules": MODULES,
     "modules_to_save": MODULES,
-    "bias": OneOf(("none",)),
-    "init_lora_weights": OneOf((True, "gaussian", "orthogonal")),
-    "layers_to_transform": ListOf(count(0, 10_000), single=True),
-    "layers_pattern": ListOf(MODULE, single=True),
-    "rank_pattern": MappingOf(PER_MODULE, count(1, 4096), PATTERN),
-    "alpha_pattern": MappingOf(PER_MODULE, number(0, 65536, above=True), PATTERN),
+    "bias": one_of("none"),
+    "init_lora_weights": named(
+        (True, "gaussian", "orthogonal"),
+        core.union_schema([TRUE, core.literal_schema(["gaussian", "orthogonal"])]),
+    ),
+    "layers_to_transform": value_or_list(integer(0, 10_000), some(integer(0, 10_000))),
+    "layers_pattern": value_or_list(MODULE, MODULES),
+    "rank_pattern": mapping_of(PER_MODULE, PATTERN, integer(1, 4096)),
+    "alpha_pattern": mapping_of(PER_MODULE, PATTERN, above(0, 65536)),
 }
-RULES["quantization"] = {
+TYPES["quantization"] = {
     "bnb_4bit_compute_dtype": DTYPES,
-    "bnb_4bit_quant_type": OneOf(("nf4", "fp4")),
-    "bnb_4bit_quant_storage": OneOf(("uint8", "float16", "bfloat16", "float32")),
+    "bnb_4bit_quant_type": one_of("nf4", "fp4"),
+    "bnb_4bit_quant_storage": one_of("uint8", "float16", "bfloat16", "float32"),
 }
 
 # Keys that may be null although trl's default is a number: null switches the limit off.

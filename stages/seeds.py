@@ -9,7 +9,8 @@ from console.faults import Fault, RecipeError
 from console.terminal import say, say_markdown
 from runs.files import write_whole
 from schema.recipe import Recipe
-from schema.values import RULES
+from schema.value_types import type_fault
+from schema.values import TYPES
 from stages.cli import run
 
 
@@ -33,11 +34,11 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
 
 def _read_seeds(texts: list[str]) -> list[int]:
     """The seeds as numbers, without repeats."""
-    refusal = RULES["recipe"]["seed"].refusal
+    seed = TYPES["recipe"]["seed"]
     numbers = []
     # The shell of make splits them in the same way, as only digits and blanks are accepted.
     for text in re.split("[ \t\n]+", " ".join(texts).strip(" \t\n")):
-        if not re.fullmatch("0|[1-9][0-9]{0,9}", text) or refusal(int(text)):
+        if not re.fullmatch("0|[1-9][0-9]{0,9}", text) or type_fault(seed, int(text)):
             message = f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{text}"'
             raise RecipeError([message])
         numbers.append(int(text))

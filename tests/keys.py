@@ -11,13 +11,15 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, fields
 from importlib.metadata import version
-from typing import Any
+
+from pydantic_core.core_schema import CoreSchema, any_schema
 
 import rewards
 from schema import configs, refused_keys, values
 from schema.names import REWARD_KEYS
 from schema.sections import OWN_SECTIONS, OwnSolutions
 from schema.stages import STAGES
+from schema.value_types import words_of
 
 # The page of each section's class, in its library's documentation.
 DOCUMENTED = {
@@ -52,18 +54,18 @@ def reference() -> Iterator[str]:
     """The lines of the page."""
     yield "# What may a recipe say?\n"
     yield "Every key. Made by `python -m tests.keys`; a test compares the two."
-    rules = values.RULES["recipe"] | {"base": ""}
-    yield from _table("At the top", "", [(key, *TOP[key], _words(rules[key])) for key in TOP])
+    kinds = values.TYPES["recipe"] | {"base": any_schema()}
+    yield from _table("At the top", "", [(key, *TOP[key], _words(kinds[key])) for key in TOP])
     yield ON_A_BASE.rstrip("\n")
     for section, kind in {**OWN_SECTIONS, "data.own_solutions": OwnSolutions}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
         texts = dict(text.split("`: ", 1) for text in of_keys)
-        rules = values.OWN_SOLUTIONS if kind is OwnSolutions else values.RULES[section]
-        rows = [_row(key, " ".join(texts[key.name].split()), rules) for key in fields(kind)]
+        kinds = values.OWN_SOLUTIONS if kind is OwnSolutions else values.TYPES[section]
+        rows = [_row(key, " ".join(texts[key.name].split()), kinds) for key in fields(kind)]
         yield from _table(f"`{section}`", about, rows)
     arguments = "its weight and arguments ([rewards.md](rewards.md))"
     yield f"\n## `rewards`\n\nEach by its name, with {arguments}:\n"
-    yield from (f"- `{key}`: {_words(rule)}" for key, rule in REWARD_KEYS.items())
+    yield from (f"- `{key}`: {_words(kind)}" for key, kind in REWARD_KEYS.items())
     lines = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
     for name in rewards.__all__:
         line = f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`"
@@ -91,26 +93,18 @@ def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
     yield from (f"| `{key}` | {what} | {default} | {rule} |" for key, what, default, rule in rows)
 
 
-def _row(key: Field, told: str, rules: dict) -> tuple:
+def _row(key: Field, told: str, kinds: dict) -> tuple:
     what, _, example = told.partition(" Example: ")
     default = f"such as {example}" if example else f"`{str(key.default).lower()}`"
-    words = re.sub("^a (whole )?number ", "", _words(rules[key.name]))
+    words = re.sub("^a (whole )?number ", "", _words(kinds[key.name]))
     return key.name, what.rstrip("."), default, words
 
 
-def _words(rule: Any) -> str:
-    match rule:
-        case values.Keys() | values.MappingOf():
-            return ""  # the key's example says it
-        case values.Rule() if "number" not in rule.words:
-            return ""
-        case values.ListOf(kind=values.OneOf(), once=True):
-            return f"a list of these, each once: {', '.join(rule.kind.names)}"
-        case values.Span():
-            return f"a list of two: each {rule.kind}"
-        case values.Switch():
-            return "true or false"
-    return str(rule)
+def _words(kind: CoreSchema) -> str:
+    """What a value may be. Nothing of texts and mappings, whose examples say it."""
+    if kind.get("schema", {}).get("type") in ("str", "list", "dict"):
+        return ""
+    return words_of(kind)
 
 
 def _arguments(reward: Callable) -> str:

@@ -27,7 +27,8 @@ from schema.configs import SECTIONS
 from schema.recipe import load_recipe
 from schema.refused_keys import reserved
 from schema.sections import OWN_SECTIONS
-from schema.values import RULES
+from schema.value_types import type_fault, words_of
+from schema.values import TYPES
 from stages import grpo, sft
 from tests import library_fields
 from tests.support import COUNTED
@@ -40,7 +41,7 @@ SOURCE = inspect.getsource(upstream)
 def test_every_field_of_a_library_is_known(section):
     """One that a library adds is a number, a switch, or refused; for one that it drops a line of
     ours goes."""
-    ruled, fields = set(RULES[section]), configs.fields(section)
+    ruled, fields = set(TYPES[section]), configs.fields(section)
     refused = set(refused_keys.ONLY_ELSEWHERE.get(section, ()))
     assert (ruled | refused) - fields.keys() == set(), "gone from the library"
     assert ruled & reserved(section).keys() == set()
@@ -53,10 +54,10 @@ def test_every_refused_field_is_a_librarys():
 
 
 def test_a_field_that_may_name_a_file_or_code_is_refused_without_a_line_of_its_own():
-    assert configs.rule_of("grpo", "new", "dict | str | None") is None
-    assert configs.rule_of("grpo", "new", "list[int] | None") is None
-    assert configs.rule_of("grpo", "new", "int | None").refusal(-1)
-    assert configs.rule_of("grpo", "new", "float").refusal(float("nan"))
+    assert configs.type_of("grpo", "new", "dict | str | None") is None
+    assert configs.type_of("grpo", "new", "list[int] | None") is None
+    assert type_fault(configs.type_of("grpo", "new", "int | None"), -1)
+    assert type_fault(configs.type_of("grpo", "new", "float"), float("nan"))
     assert "dataset_text_field" in reserved("sft")
 
 
@@ -67,7 +68,7 @@ def test_the_file_of_fields_is_what_the_classes_have():
 
 @pytest.mark.parametrize("section", OWN_SECTIONS)
 def test_every_key_of_our_own_is_known(section):
-    assert get_type_hints(OWN_SECTIONS[section]).keys() == RULES[section].keys()
+    assert get_type_hints(OWN_SECTIONS[section]).keys() == TYPES[section].keys()
 
 
 # What such a name or such a help text may mean: that it uploads, downloads code, opens a port,
@@ -90,7 +91,7 @@ def test_a_field_that_looks_as_if_it_reached_out_is_reserved(section):
 def test_the_names_are_the_libraries():
     compared = re.findall(r"loss_type (?:==|!=|in|not in) (\[[^\]]*\]|\"\w+\")", SOURCE)
     losses = set(re.findall(r"\"(\w+)\"", " ".join(compared)))
-    assert losses == set(RULES["grpo"]["loss_type"].names)
+    assert losses == set(words_of(TYPES["grpo"]["loss_type"]).split(", "))
     assert set(values.OPTIMIZERS) <= {each.value for each in OptimizerNames}
     expected = {"reduce_lr_on_plateau", "greedy"}
     assert {each.value for each in SchedulerType} - set(values.SCHEDULES.split()) == expected
@@ -229,6 +230,6 @@ def test_a_hostile_value_is_refused_in_a_line_or_sound(section, key, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("section", "key"), [each for each in keys() if each[1] in RULES[each[0]]])
+@pytest.mark.parametrize(("section", "key"), [each for each in keys() if each[1] in TYPES[each[0]]])
 def test_a_hostile_value_is_refused_or_takes_a_step(section, key, one_step, tmp_path):
     try_values(section, key, tmp_path, examples=30, run=True)

@@ -17,7 +17,8 @@ from string import Template
 import pytest
 
 from schema.text import value_of
-from schema.values import OWN_SOLUTIONS, RULES
+from schema.value_types import type_fault
+from schema.values import OWN_SOLUTIONS, TYPES
 from stages import split_options
 from tests import keys
 from tests.stages.test_makefile import mark
@@ -220,11 +221,11 @@ def test_the_page_of_all_keys_is_what_the_schema_makes():
     sections = re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", page, re.M | re.S)
     checked = 0
     for section, text in sections:
-        rules = OWN_SOLUTIONS if section == "data.own_solutions" else RULES.get(section)
+        rules = OWN_SOLUTIONS if section == "data.own_solutions" else TYPES.get(section)
         examples = re.findall(r"^\| `(\w+)` \|[^|]*\| such as `([^|]+)` \|", text, re.M)
         checked += len(examples)
         for key, example in examples:
-            assert key not in rules or rules[key].refusal(value_of(example)) is None, key
+            assert key not in rules or type_fault(rules[key], value_of(example)) is None, key
     assert checked > 10
 
 
