@@ -1,30 +1,21 @@
-"""What the rules for single keys cannot see: whether a name exists, whether its function takes the
-arguments, and whether the keys of a section, or of two sections, go together. The table CHECKS has
-a function for each section.
-
-These functions take their section and the recipe without the keys that are faulty already. A
-section of the recipe that is not a mapping is empty there.
-"""
+"""Whether the data sets and the rewards that a recipe names exist, and take the arguments that it
+gives them."""
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import rewards
-from console.faults import Complaints, item, nearest, nearest_or_all
+from console.faults import Complaints, item, nearest_or_all
 from data import SETS
 from data.own import column_faults, of_file
 from data.problems import data_set
 from schema import names
 from schema.refused_keys import GONE_REWARDS
+from schema.rules import ONE_TURN
 from schema.sections import Evaluate
-from schema.stages import STAGES
-from schema.training_rules import NOT_BY_VLLM, check_stage
 from schema.value_types import integer, type_fault
 
-ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
 # Keys of a data set that only some data sets have, with the place where they belong.
 ELSEWHERE = (
     ("data.train", names.TRAIN_KEYS),
@@ -33,104 +24,29 @@ ELSEWHERE = (
 )
 
 
-def check_model(section: dict, recipe: dict) -> Complaints:
-    name = section.get("name_or_path")
-    build = section.get("build")
-    if (name is None) == (build is None):
-        message = "set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here)"
-        if build is not None:
-            message += "; `build: null`, or `name_or_path: null`, takes away a base's"
-        yield ("model",), message
-    if name:
-        refusal = names.no_such_folder(name)
-        if refusal:
-            yield ("model", "name_or_path"), refusal
-    if isinstance(build, str) and build not in names.BUILDERS:
-        yield ("model", "build"), f"no builder {build!r}{nearest(build, names.BUILDERS)}"
-    if section.get("dtype") == "float16":
-        adapter = recipe.get("adapter")
-        remedy = "add an `adapter` section"
-        if adapter:
-            remedy = "leave adapter.modules_to_save out"
-        if not adapter or adapter.get("modules_to_save"):
-            message = "float16 weights cannot be trained, only an adapter beside them"
-            yield ("model", "dtype"), f"{message}: {remedy}, or take float32"
-
-
-def check_adapter(section: dict, recipe: dict) -> Complaints:
-    """Refuse what peft and vLLM cannot do with an adapter on parameters, such as the experts of a
-    layer."""
-    if not section.get("target_parameters"):
-        return
-    for key in ("lora_dropout", "lora_bias", "use_dora"):
-        if section.get(key):
-            yield ("adapter", key), "peft has none for adapter.target_parameters: leave it out"
-    if recipe.get("grpo", {}).get("use_vllm") or recipe.get("evaluate", {}).get("engine") == "vllm":
-        message = "vLLM has not been tried with them: set grpo.use_vllm: false and"
-        yield ("adapter", "target_parameters"), f"{message} evaluate.engine: transformers"
-
-
-def check_quantization(section: dict, recipe: dict) -> Complaints:
-    if recipe.get("adapter") is None:
-        yield ("quantization",), "quantised weights cannot be trained; add an `adapter` section"
-    if [section.get(key) for key in ("load_in_4bit", "load_in_8bit")].count(True) != 1:
-        yield ("quantization",), "set exactly one of load_in_4bit and load_in_8bit to true"
-
-
-def check_data(section: dict, recipe: dict) -> Complaints:
-    if section.get("train", []) == []:
-        yield ("data", "train"), "name at least one data set"
-    yield from _check_data_sets(("data", "train"), section.get("train"), names.TRAIN_KEYS)
-    if section.get("dir") and not Path(section["dir"]).is_dir():
-        yield ("data", "dir"), f"{section['dir']} is not a folder"
-    if section.get("own_solutions") is None:
-        return
-    if recipe.get("sft") is None:
-        message = "they are for a warm start, and this recipe has no `sft` section: add one"
-        yield ("data", "own_solutions"), message
-    if recipe.get("tools"):
-        yield ("data", "own_solutions"), ONE_TURN
-    if section.get("worked") is not None:
-        message = "it counts the data's worked solutions, which data.own_solutions replaces"
-        yield ("data", "worked"), f"{message}: keep one of them"
-
-
-def check_evaluate(section: dict, recipe: dict) -> Complaints:
+def complaints(recipe: dict) -> Complaints:
+    """Yield the faults of the data sets and of the rewards that a recipe names. Its sections are
+    mappings, without the keys that are faulty by themselves."""
+    train = recipe.get("data", {}).get("train")
+    yield from _check_data_sets(("data", "train"), train, names.TRAIN_KEYS)
+    evaluate = recipe.get("evaluate", {})
+    sampling = {key: evaluate.get(key, getattr(Evaluate, key)) for key in names.SAMPLED}
     keys = ("evaluate", "benchmarks")
-    entries = section.get("benchmarks", [])
-    defaults = {key: getattr(Evaluate, key) for key in names.SAMPLED}
-    settings = {key: section[key] for key in defaults if key in section}
-    yield from _check_data_sets(keys, entries, names.BENCHMARK_KEYS, defaults | settings)
-    labels: Counter[str] = Counter()
-    for entry in names.entries_of(entries):
-        if isinstance(entry, str) or (isinstance(entry, dict) and entry):
-            labels[names.benchmark_label(entry)] += 1
-    for label, times in labels.items():
-        if times > 1:
-            message = f"{label} is named {times} times; their results would mix"
-            yield keys, f"{message}: leave one out, or rename its file"
-    for key, message in _greedy_faults(defaults, settings | {"top_p": 1}, "evaluate."):
-        yield ("evaluate", key), message
-    if section.get("engine") != "vllm":
-        return
-    if recipe.get("quantization"):
-        message = "vllm would serve the adapter on unquantised weights, on which it was not trained"
-        yield ("evaluate", "engine"), f"{message}: set it to transformers"
-    if recipe.get("tools"):
-        yield ("evaluate", "engine"), f"with `tools` {NOT_BY_VLLM}"
+    yield from _check_data_sets(keys, evaluate.get("benchmarks"), names.BENCHMARK_KEYS, sampling)
+    yield from _check_rewards(recipe.get("rewards", {}), recipe)
 
 
-def _greedy_faults(defaults: dict, settings: dict, section: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (key, message) of a benchmark's own sampling settings, or of a section's, that greedy
-    answers have no use for."""
-    sampling = defaults | settings
-    if sampling["temperature"]:
+def _greedy_faults(sampling: dict, settings: dict) -> Iterator[str]:
+    """Yield the faults of a benchmark's own `settings` of sampling: what greedy answers have no use
+    for. `sampling`: what its section says."""
+    if (sampling | settings)["temperature"]:
         return
-    if sampling["samples"] > 1 and settings.keys() & {"samples", "temperature"}:
-        message = "greedy answers to a problem would all be the same"
-        yield "samples", f"{sampling['samples']} {message}; set {section}temperature"
+    samples = (sampling | settings)["samples"]
+    if samples > 1 and settings.keys() & {"samples", "temperature"}:
+        message = "greedy answers to a problem would all be the same; set temperature"
+        yield f"samples: {samples} {message}"
     if settings.get("top_p", 1) < 1:
-        yield "top_p", "greedy answers do not read it; set temperature, or leave it out"
+        yield "top_p: greedy answers do not read it; set temperature, or leave it out"
 
 
 def _check_data_sets(
@@ -157,8 +73,7 @@ def _entry_faults(entry: object, rules: dict, sampling: dict | None) -> list[str
         return [f"data set {name!r}: {error}"]
     messages = _option_faults(function, options, rules)
     if sampling and not messages:
-        for key, message in _greedy_faults(sampling, names.own_sampling(entry)):
-            messages.append(f"{key}: {message}")
+        messages += _greedy_faults(sampling, names.own_sampling(entry))
     return [f"{name}: {message}" for message in messages]
 
 
@@ -195,13 +110,7 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     return messages
 
 
-def check_rewards(section: dict, recipe: dict) -> Complaints:
-    if not section:
-        yield ("rewards",), "name at least one reward"
-    elif all(
-        isinstance(options, dict) and options.get("weight") == 0 for options in section.values()
-    ):
-        yield ("rewards",), "all weights are 0, so nothing would be learned"
+def _check_rewards(section: dict, recipe: dict) -> Complaints:
     yield from _check_completion_rewards(section, recipe)
     for name, options in section.items():
         if not isinstance(options, dict):
@@ -292,14 +201,3 @@ def _check_completion_rewards(section: dict, recipe: dict) -> Complaints:
     one_turn = [*step_rewards, *models]
     if recipe.get("tools") and one_turn:
         yield ("rewards", one_turn[0]), ONE_TURN
-
-
-CHECKS = {
-    "model": check_model,
-    "adapter": check_adapter,
-    "quantization": check_quantization,
-    "data": check_data,
-    "rewards": check_rewards,
-    **{section: partial(check_stage, section) for section in STAGES},
-    "evaluate": check_evaluate,
-}

@@ -127,8 +127,6 @@ def samplings(recipe: Recipe) -> dict[str, Sampling]:
     return by_label
 
 
-# The models that training/tiny_models.py builds without a download.
-BUILDERS = ("tiny-qwen3", "tiny-qwen3-tools", "smollm2-135m-instruct")
 # Keys of a data set that are not arguments of its function: of every set, of a set to train on, and
 # of a benchmark.
 DATA_KEYS = {"limit": integer(), "where": WHERE}

@@ -21,7 +21,7 @@ from console.faults import (
 from console.terminal import make_option
 from data.imports import in_working_tree
 from data.problems import is_dotted_path
-from schema import configs, meaning
+from schema import configs, meaning, rules
 from schema.names import TRL, entries_of, is_reward_model
 from schema.refused_keys import GONE, reserved
 from schema.renamed import remedy
@@ -31,7 +31,7 @@ from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.value_types import type_fault
 from schema.values import LOCAL_HOSTS, TYPES
 
-# These stay for the rules of schema/meaning.py, which would miss them.
+# These stay for schema/rules.py and schema/meaning.py, which would miss them.
 NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 COPY_IT = "read it, and copy it to recipes/"
 KEYS = ("seed", "output_dir", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
@@ -183,10 +183,9 @@ class Draft:
         sound = self._sound()
         if not self.reads_anywhere and self._names_functions(sound):
             return  # the next rules import what the names stand for
-        for section, complaints in meaning.CHECKS.items():
-            if isinstance(self.values.get(section), dict):
-                for keys, message in complaints(sound[section], sound):
-                    self.fault(keys, f"{dotted(keys)}: {message}")
+        for keys, message in (*rules.broken(sound), *meaning.complaints(sound)):
+            if isinstance(self.values.get(keys[0]), dict):
+                self.fault(keys, f"{dotted(keys)}: {message}")
         self._check_reach(sound)
 
     def _check_sections(self):

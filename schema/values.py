@@ -153,6 +153,8 @@ VLLM_SAMPLING = {
     "frequency_penalty": number(-2, 2),
 }
 
+# The models that training/tiny_models.py builds without a download.
+BUILDERS = ("tiny-qwen3", "tiny-qwen3-tools", "smollm2-135m-instruct")
 LARGEST_GROUP = 65536
 FOLDER = r"[^\x00-\x1f\x7f-\x9f]{1,500}"
 # See `schema.sections.OwnSolutions`. Their product is at most a probe's 10,000,000 completions.
@@ -172,7 +174,7 @@ TYPES["recipe"] = {
 }
 TYPES["model"] = {
     "name_or_path": text(FOLDER, "a Hub id or a folder"),
-    "build": of_type(str),
+    "build": one_of(*BUILDERS),
     "revision": text(r"[\w./-]{1,100}", "a branch, a tag or a commit"),
     "dtype": DTYPES,
     "attn_implementation": one_of(*ATTENTION),
@@ -182,7 +184,7 @@ TYPES["model"] = {
     ),
 }
 TYPES["data"] = {
-    "train": of_type(list),
+    "train": some(core.any_schema()),
     **_same(integer(), "validation worked"),
     "pass_rate": span(SHARE),
     "own_solutions": mapping(OWN_SOLUTIONS),

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from schema.advice import FORM, TRUTH
+from schema.conditions import FORM, TRUTH
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL, defaults, generation
 from schema.recipe import Recipe
 from training.trends import Mean, exactly, fell, flips, is_beyond, may_have_fallen, mean, rises

@@ -13,7 +13,7 @@ import pytest
 
 from console.faults import RecipeError
 from console.terminal import make_command
-from schema import configs, training_rules
+from schema import configs, rules
 from schema.advice import warnings_of
 from schema.configs import generation, section_class, setting, size_of_run
 from schema.recipe import load_recipe
@@ -232,8 +232,8 @@ def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
 def test_processes_share_a_step(section, processes, values, shared, monkeypatch):
     """As many rows as one process has, or the numbers that fit."""
     monkeypatch.setenv("WORLD_SIZE", str(processes))
-    complaints = training_rules._check_shares(section, values, {section: values})
-    refusals = [text for _, text in complaints]
+    messages = [text for _, text in rules.broken({section: values})]
+    refusals = [text for text in messages if "cannot share a step" in text]
     split = configs.shared(section, values)
     if isinstance(shared, str):
         assert shared in refusals[0] and split is None
@@ -259,7 +259,7 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
             updates = [*range(accumulated, epoch, accumulated), epoch]
             ends = [n * epoch + each for n in range(3) for each in updates]
             inside |= any(end % cycle for end in ends[whole - 1 :: whole])
-        refused = [keys for keys, _ in training_rules.check_grpo(section, {})]
+        refused = [keys for keys, _ in rules.broken({"grpo": section})]
         assert (("grpo", "gradient_accumulation_steps") in refused) == inside, section
 
 

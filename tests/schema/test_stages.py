@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from schema import names
+from schema import values
 from schema.sections import Recipe
 from schema.stages import CHAIN, STAGES
 from tests.support import ROOT
@@ -26,4 +26,4 @@ def test_a_stage(stage):
 
 
 def test_the_schema_knows_the_builders_of_models():
-    assert set(names.BUILDERS) == set(tiny_models.BUILDERS)
+    assert set(values.BUILDERS) == set(tiny_models.BUILDERS)

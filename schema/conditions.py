@@ -1,0 +1,252 @@
+"""What the rules of schema/rules.py ask of a recipe.
+
+A condition returns whether the values break its rule; or, where the message says more, what it
+says, by name.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from math import gcd, lcm
+from types import SimpleNamespace
+from typing import Any
+
+from schema import configs, names
+from schema.configs import generation, processes
+from schema.sections import OWN_SECTIONS
+from schema.stages import STAGES
+from schema.values import LARGEST_GROUP, TRANSFORMERS_SAMPLING, VLLM_SAMPLING
+
+# Rewards that pay for the answer, and rewards that pay for its form. Any other reward, such as one
+# of the user's own or a model, may pay for either, so advice that depends on it is not given.
+TRUTH = ("correct_answer", "partial_credit", "brevity")
+FORM = ("format_tags", "tag_count", "language_consistency")
+# Rewards that may pay for a text without tags.
+WITHOUT_TAGS = ("tag_count", "language_consistency")
+FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
+SUGGESTED = 8  # group sizes, at most
+
+
+class Values:
+    """A recipe's values, with the default of each key that it does not set: `values.grpo.delta`.
+
+    Attributes:
+        sections: the sections that the recipe has.
+        keys: the keys that it sets, as `grpo.delta`.
+        rewards: the options of each reward.
+        tools: the tools that the policy may call.
+        sampled: what trl samples at once.
+    """
+
+    def __init__(self, recipe: Mapping[str, Any]):
+        self.sections = recipe.keys()
+        self.keys = set()
+        self.rewards = recipe.get("rewards", {})
+        self.tools = recipe.get("tools")
+        for name in (*OWN_SECTIONS, *configs.SECTIONS):
+            section = recipe.get(name, {})
+            self.keys |= {f"{name}.{key}" for key in section}
+            setattr(self, name, SimpleNamespace(**_defaults(name) | section))
+        self.sampled = generation(vars(self.grpo), 1)  # the same of the shares of several processes
+
+
+def _defaults(section: str) -> dict[str, Any]:
+    if section in configs.SECTIONS:
+        return configs.defaults(section)
+    defaults = {}
+    for field in fields(OWN_SECTIONS[section]):
+        defaults[field.name] = None if field.default is MISSING else field.default
+    return defaults
+
+
+def no_such_model(values: Values) -> dict | None:
+    name = values.model.name_or_path
+    reason = names.no_such_folder(name) if name else None
+    return {"reason": reason} if reason else None
+
+
+def is_quantised(values: Values) -> bool:
+    return values.quantization.load_in_4bit or values.quantization.load_in_8bit
+
+
+def uses_vllm(values: Values) -> bool:
+    return values.grpo.use_vllm or values.evaluate.engine == "vllm"
+
+
+def uneven_share(stage: str) -> Callable[[Values], dict | None]:
+    """Whether the processes cannot share a step of a stage evenly. The numbers that can, can share
+    every stage's, and the problems that choose the checkpoint."""
+
+    def facts(values: Values) -> dict | None:
+        if configs.shared(stage, vars(getattr(values, stage))) is not None:
+            return None
+        counts = []
+        for count in range(1, 2 * processes() + 1):
+            shares = []
+            for trained in STAGES.keys() & values.sections:
+                shares.append(configs.shared(trained, vars(getattr(values, trained)), count))
+            if None not in shares and values.evaluate.checkpoint_problems % count == 0:
+                counts.append(str(count))
+        return {"count": processes(), "counts": " or ".join(counts)}
+
+    return facts
+
+
+def only_warms_up(stage: str) -> Callable[[Values], bool]:
+    """Whether all steps of a stage would be warm-up. A fractional warm-up is a share of the steps,
+    and -1 steps follow from the epochs."""
+
+    def is_broken(values: Values) -> bool:
+        steps = getattr(values, stage).max_steps
+        warmup = getattr(values, stage).warmup_steps
+        return steps > 0 and isinstance(warmup, int) and steps <= warmup
+
+    return is_broken
+
+
+def unread_beside(key: str, setting: str, readers: tuple[str, ...]) -> Callable[[Values], bool]:
+    """Whether a recipe sets a key that trl reads only beside some values of another setting."""
+    return lambda values: (
+        f"grpo.{key}" in values.keys and str(getattr(values.grpo, setting)) not in readers
+    )
+
+
+def lies_between(key: str, low: float, high: float) -> Callable[[Values], bool]:
+    def is_broken(values: Values) -> bool:
+        value = getattr(values.grpo, key)
+        return value is not None and low <= value <= high
+
+    return is_broken
+
+
+def broken_groups(values: Values) -> dict | None:
+    """Whether a generation batch does not hold whole groups."""
+    completions = values.sampled.completions
+    group_size = values.grpo.num_generations
+    if completions % group_size == 0:
+        return None
+    sizes = range(2, min(completions, LARGEST_GROUP) + 1)
+    fitting = [size for size in sizes if completions % size == 0]
+    fitting.sort(key=lambda size: abs(size - group_size))
+    nearest = sorted(fitting[:SUGGESTED])
+    return {"advice": f"take {', '.join(map(str, nearest))}, or " if nearest else ""}
+
+
+def broken_cycle(values: Values) -> dict | None:
+    """Whether neither a generation cycle holds whole optimizer steps nor a step whole cycles.
+    Otherwise a cycle ends inside a step, and in every epoch at another place, because the last
+    step of an epoch is shorter: no `save_steps` would always fit."""
+    cycle = values.sampled.cycle
+    accumulated = values.grpo.gradient_accumulation_steps
+    if cycle % accumulated == 0 or accumulated % cycle == 0:
+        return None
+    multiple = accumulated // cycle * cycle
+    smaller = multiple or gcd(accumulated, cycle)
+    return {"smaller": smaller, "larger": multiple + cycle}
+
+
+def _saving_key(values: Values) -> str:
+    """The key that says after how many steps a checkpoint is saved. If the recipe sets neither, our
+    own default fits."""
+    return "save_steps" if "grpo.save_steps" in values.keys else "eval_steps"
+
+
+def _saves_every(values: Values) -> int | None:
+    if values.grpo.save_strategy != "steps" or broken_cycle(values):
+        return None
+    return getattr(values.grpo, _saving_key(values))
+
+
+def saves_inside_a_cycle(values: Values) -> dict | None:
+    every = _saves_every(values)
+    if not every or every % values.sampled.aligned_steps == 0:
+        return None
+    return {"saving": _saving_key(values), "every": every}
+
+
+def saves_without_evaluation(values: Values) -> dict | None:
+    every = _saves_every(values)
+    between = values.grpo.eval_steps
+    if not every or not between or every % between == 0 or saves_inside_a_cycle(values):
+        return None
+    multiple = lcm(between, values.sampled.aligned_steps)
+    return {"saving": _saving_key(values), "every": every, "multiple": multiple}
+
+
+def unevenly_chosen(values: Values) -> dict | None:
+    """Whether the processes cannot share the problems that choose the checkpoint."""
+    if not values.grpo.eval_steps or values.evaluate.checkpoint_problems % processes() == 0:
+        return None
+    return {"count": processes()}
+
+
+def upper_clip(values: Values) -> float:
+    if values.grpo.epsilon_high is None:
+        return values.grpo.epsilon
+    return values.grpo.epsilon_high
+
+
+def clips_nothing(values: Values) -> dict | None:
+    delta = values.grpo.delta
+    if delta is None or delta > 1 + upper_clip(values):
+        return None
+    return {"clip": upper_clip(values)}
+
+
+def unread_options(values: Values) -> dict | None:
+    """The options of sampling that belong to the engine which does not sample."""
+    options = TRANSFORMERS_SAMPLING if values.grpo.use_vllm else VLLM_SAMPLING
+    unread = options.keys() & (values.grpo.generation_kwargs or {})
+    return {"unread": ", ".join(sorted(unread))} if unread else None
+
+
+def repeated_benchmarks(values: Values) -> dict | None:
+    labels = []
+    for entry in names.entries_of(values.evaluate.benchmarks):
+        if isinstance(entry, str) or (isinstance(entry, dict) and entry):
+            labels.append(names.benchmark_label(entry))
+    repeated = [f"{label} {times} times" for label, times in Counter(labels).items() if times > 1]
+    return {"labels": ", ".join(repeated)} if repeated else None
+
+
+def pays_nothing(values: Values) -> bool:
+    weights = []
+    for options in values.rewards.values():
+        weights.append(options.get("weight") if isinstance(options, dict) else None)
+    return bool(weights) and all(weight == 0 for weight in weights)
+
+
+def pays_more_for_form(values: Values) -> dict | None:
+    weights = {name: options.get("weight", 1.0) for name, options in values.rewards.items()}
+    form = sum(weight for name, weight in weights.items() if name in FORM)
+    truth = sum(weight for name, weight in weights.items() if name in TRUTH)
+    if form < truth or not set(weights) <= {*TRUTH, *FORM}:
+        return None
+    return {"form": form, "truth": truth}
+
+
+def needs_tags_and_teaches_none(values: Values) -> bool:
+    is_strict = values.rewards.get("correct_answer", {}).get("strict", False)
+    needs_tags = is_strict or not set(TRUTH) & set(values.rewards)
+    unclassified = set(values.rewards) - {*TRUTH, *FORM}
+    pays_without_tags = unclassified or set(WITHOUT_TAGS) & set(values.rewards)
+    return "sft" not in values.sections and needs_tags and not pays_without_tags
+
+
+def few_to_compare(values: Values) -> dict | None:
+    comparing = values.data.validation
+    explanation = ""
+    if values.grpo.eval_steps:
+        choosing = values.evaluate.checkpoint_problems
+        explanation = f" ({choosing} of the {comparing} choose the checkpoint)"
+        comparing -= choosing
+    if not 0 < comparing < FEW:
+        return None
+    return {"comparing": comparing, "explanation": explanation}
+
+
+def never_reads_top_p(values: Values) -> bool:
+    temperatures = [values.evaluate.temperature]
+    for entry in values.evaluate.benchmarks or []:
+        temperatures.append(names.own_sampling(entry).get("temperature", temperatures[0]))
+    return values.evaluate.top_p < 1 and not any(temperatures)

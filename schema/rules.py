@@ -1,0 +1,362 @@
+"""How the keys of a recipe go together: the one list of rules for several keys.
+
+A rule of level `refuse` is a fault of the recipe. One of level `warn` is valid and usually trains
+badly: `make check` says so. What one key may be is in schema/values.py, and whether the names of
+data sets and rewards exist in schema/meaning.py.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from console.faults import Complaints
+from schema import conditions
+from schema.conditions import Values
+from schema.stages import STAGES
+
+REFUSE, WARN = "refuse", "warn"
+ONE_OF_BOTH = "set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here)"
+ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
+NOT_BY_VLLM = "only transformers samples, vLLM has not been tried: leave one of them out"
+NO_TRAINING = "float16 weights cannot be trained, only an adapter beside them"
+
+
+class Rule(NamedTuple):
+    """One row of RULES.
+
+    Attributes:
+        key: the key to change, as `section.key`. The rule is for recipes that have the section.
+        when: whether the values break the rule; or what the message says of it, by name.
+        message: what to do, after the key's name. `{grpo.delta}` stands for a value.
+        level: REFUSE or WARN.
+    """
+
+    key: str
+    when: Callable[[Values], Any]
+    message: str
+    level: str = REFUSE
+
+
+def broken(recipe: Mapping[str, Any], level: str = REFUSE) -> Complaints:
+    """Yield the keys and the message of each rule of this level that a recipe breaks. Its sections
+    are mappings, without the keys that are faulty by themselves."""
+    values = Values(recipe)
+    for rule in RULES:
+        section = rule.key.partition(".")[0]
+        if rule.level != level or section not in recipe:
+            continue
+        facts = rule.when(values)
+        if facts:
+            words = vars(values) | (facts if isinstance(facts, dict) else {})
+            yield tuple(rule.key.format(**words).split(".")), rule.message.format(**words)
+
+
+CLIPPED = ("grpo", "dr_grpo", "dapo", "bnpo", "luspo")
+# Settings that trl reads only beside some values of another setting (trl/trainer/grpo_trainer.py).
+READ_FOR = {
+    "delta": ("loss_type", CLIPPED),
+    "sapo_temperature_neg": ("loss_type", ("sapo",)),
+    "sapo_temperature_pos": ("loss_type", ("sapo",)),
+    "entropy_target": ("use_adaptive_entropy", ("True",)),
+    "scale_rewards": ("multi_objective_aggregation", ("sum_then_normalize",)),
+}
+# Where sampling makes the completions of a problem alike.
+ALIKE = {"top_k": (1, 1), "top_p": (0, 0.1), "min_p": (0.9, 1), "temperature": (0, 0.1)}
+
+MODEL = [
+    Rule(
+        "model",
+        lambda values: values.model.name_or_path is None and values.model.build is None,
+        ONE_OF_BOTH,
+    ),
+    Rule(
+        "model",
+        lambda values: values.model.name_or_path is not None and values.model.build is not None,
+        f"{ONE_OF_BOTH}; `build: null`, or `name_or_path: null`, takes away a base's",
+    ),
+    Rule("model.name_or_path", conditions.no_such_model, "{reason}"),
+    Rule(
+        "model.dtype",
+        lambda values: values.model.dtype == "float16" and "adapter" not in values.sections,
+        f"{NO_TRAINING}: add an `adapter` section, or take float32",
+    ),
+    Rule(
+        "model.dtype",
+        lambda values: values.model.dtype == "float16" and values.adapter.modules_to_save,
+        f"{NO_TRAINING}: leave adapter.modules_to_save out, or take float32",
+    ),
+    *[
+        Rule(
+            f"adapter.{key}",
+            lambda values, key=key: (
+                values.adapter.target_parameters and getattr(values.adapter, key)
+            ),
+            "peft has none for adapter.target_parameters: leave it out",
+        )
+        for key in ("lora_dropout", "lora_bias", "use_dora")
+    ],
+    Rule(
+        "adapter.target_parameters",
+        lambda values: values.adapter.target_parameters and conditions.uses_vllm(values),
+        "vLLM has not been tried with them: set grpo.use_vllm: false and"
+        " evaluate.engine: transformers",
+    ),
+    Rule(
+        "quantization",
+        lambda values: "adapter" not in values.sections,
+        "quantised weights cannot be trained; add an `adapter` section",
+    ),
+    Rule(
+        "quantization",
+        lambda values: values.quantization.load_in_4bit == values.quantization.load_in_8bit,
+        "set exactly one of load_in_4bit and load_in_8bit to true",
+    ),
+]
+DATA = [
+    Rule(
+        "data.dir",
+        lambda values: values.data.dir and not Path(values.data.dir).is_dir(),
+        "{data.dir} is not a folder",
+    ),
+    Rule(
+        "data.own_solutions",
+        lambda values: values.data.own_solutions is not None and "sft" not in values.sections,
+        "they are for a warm start, and this recipe has no `sft` section: add one",
+    ),
+    Rule(
+        "data.own_solutions",
+        lambda values: values.data.own_solutions is not None and values.tools,
+        ONE_TURN,
+    ),
+    Rule(
+        "data.worked",
+        lambda values: None not in (values.data.own_solutions, values.data.worked),
+        "it counts the data's worked solutions, which data.own_solutions replaces: keep one of"
+        " them",
+    ),
+    Rule(
+        "data.validation",
+        conditions.few_to_compare,
+        "{comparing} problems are left to compare the stages{explanation}, too few to show a gain:"
+        " raise it",
+        WARN,
+    ),
+]
+EVALUATE = [
+    Rule(
+        "evaluate.benchmarks",
+        conditions.repeated_benchmarks,
+        "named {labels}; their results would mix: leave one out, or rename its file",
+    ),
+    Rule(
+        "evaluate.samples",
+        lambda values: values.evaluate.samples > 1 and not values.evaluate.temperature,
+        "{evaluate.samples} greedy answers to a problem would all be the same; set"
+        " evaluate.temperature",
+    ),
+    Rule(
+        "evaluate.engine",
+        lambda values: values.evaluate.engine == "vllm" and conditions.is_quantised(values),
+        "vllm would serve the adapter on unquantised weights, on which it was not trained: set it"
+        " to transformers",
+    ),
+    Rule(
+        "evaluate.engine",
+        lambda values: values.evaluate.engine == "vllm" and values.tools,
+        f"with `tools` {NOT_BY_VLLM}",
+    ),
+    Rule(
+        "evaluate.top_p",
+        conditions.never_reads_top_p,
+        "greedy answers do not read it: set evaluate.temperature, or leave it out",
+        WARN,
+    ),
+]
+REWARDS = [
+    Rule("rewards", lambda values: not values.rewards, "name at least one reward"),
+    Rule("rewards", conditions.pays_nothing, "all weights are 0, so nothing would be learned"),
+    Rule(
+        "rewards",
+        conditions.pays_more_for_form,
+        "form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give"
+        " form a quarter of the answer's weight",
+        WARN,
+    ),
+    Rule(
+        "rewards",
+        conditions.needs_tags_and_teaches_none,
+        "without a warm start a model seldom writes the tags, and no reward here pays without them:"
+        " add an sft section, or `tag_count`, or leave `strict` out",
+        WARN,
+    ),
+]
+VLLM = [
+    Rule(
+        "grpo.use_vllm",
+        lambda values: values.grpo.use_vllm and values.model.revision,
+        "trl has vLLM load the newest revision of the model, not model.revision; download that one"
+        " (`hf download … --revision … --local-dir folder`) and name the folder",
+    ),
+    Rule(
+        "grpo.use_vllm",
+        lambda values: values.grpo.use_vllm and conditions.is_quantised(values),
+        "vLLM cannot take the quantised weights that trl would send it: set it to false, or remove"
+        " the section `quantization`",
+    ),
+    Rule(
+        "grpo.use_vllm",
+        lambda values: values.grpo.use_vllm and values.tools,
+        f"with `tools` {NOT_BY_VLLM}",
+    ),
+    Rule(
+        "grpo.generation_kwargs",
+        lambda values: not values.grpo.use_vllm and conditions.unread_options(values),
+        "{unread} is an option of vLLM, but transformers samples here",
+    ),
+    Rule(
+        "grpo.generation_kwargs",
+        lambda values: values.grpo.use_vllm and conditions.unread_options(values),
+        "{unread} is an option of transformers, but vLLM samples here",
+    ),
+]
+TOOLS = [
+    Rule(
+        "grpo.max_tool_calling_iterations",
+        lambda values: "grpo.max_tool_calling_iterations" in values.keys and not values.tools,
+        "only `tools` reads it; leave it out",
+    ),
+    # trl looks at the last token of a completion. There it finds the end of the turn that called a
+    # tool.
+    Rule(
+        "grpo.mask_truncated_completions",
+        lambda values: values.grpo.mask_truncated_completions and values.tools,
+        "with `tools` trl takes a completion whose last call found no room for a whole one; leave"
+        " it out",
+    ),
+]
+VALIDATION = [
+    Rule(
+        "grpo.eval_steps",
+        lambda values: (
+            values.grpo.eval_steps and values.rewards and "correct_answer" not in values.rewards
+        ),
+        "held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; add"
+        " it, with weight 0 if it should not be paid",
+    ),
+    Rule(
+        "grpo.eval_steps",
+        conditions.unevenly_chosen,
+        "{count} processes cannot share evaluate.checkpoint_problems ="
+        " {evaluate.checkpoint_problems} problems evenly; take a multiple of {count}",
+    ),
+    Rule(
+        "grpo.eval_steps",
+        lambda values: (
+            values.grpo.eval_steps and values.data.validation <= values.evaluate.checkpoint_problems
+        ),
+        "evaluate.checkpoint_problems = {evaluate.checkpoint_problems} problems choose the"
+        " checkpoint, and none of the data.validation = {data.validation} is left to compare the"
+        " stages: raise it",
+    ),
+]
+BATCH = [
+    Rule(
+        "grpo.num_generations",
+        conditions.broken_groups,
+        "groups of {grpo.num_generations} do not fill a generation batch of {sampled.completions}"
+        " completions ({grpo.per_device_train_batch_size} per_device_train_batch_size ×"
+        " {sampled.steps} steps); {advice}change the batch",
+    ),
+    Rule(
+        "grpo.gradient_accumulation_steps",
+        conditions.broken_cycle,
+        "{grpo.gradient_accumulation_steps} neither divides a generation cycle of"
+        " {sampled.cycle}"
+        " micro-steps (steps_per_generation × num_iterations) nor is a multiple of it, and a run"
+        " resumed inside a cycle would differ; take {smaller} or {larger}",
+    ),
+    Rule(
+        "grpo.{saving}",
+        conditions.saves_inside_a_cycle,
+        "a checkpoint after {every} steps falls inside a generation cycle of {sampled.cycle}"
+        " micro-steps, and a run resumed there would differ; take a multiple of"
+        " {sampled.aligned_steps}",
+    ),
+    Rule(
+        "grpo.{saving}",
+        conditions.saves_without_evaluation,
+        "a checkpoint after {every} steps would have no evaluation, and the best by evaluation is"
+        " kept (grpo.eval_steps = {grpo.eval_steps}); take a multiple of {multiple}",
+    ),
+    Rule(
+        "grpo.num_generations",
+        lambda values: values.grpo.num_generations < 4,
+        "in a group of {grpo.num_generations} the mean says little, and most groups are all right"
+        " or all wrong; take 8 or more",
+        WARN,
+    ),
+]
+for stage in STAGES:
+    BATCH += [
+        Rule(
+            f"{stage}.per_device_train_batch_size",
+            conditions.uneven_share(stage),
+            f"{{count}} processes cannot share a step of {{{stage}.per_device_train_batch_size}} ×"
+            f" {{{stage}.gradient_accumulation_steps}} (gradient_accumulation_steps) evenly: take"
+            " PROCESSES={counts}, or change the batch",
+        ),
+        Rule(
+            f"{stage}.warmup_steps",
+            conditions.only_warms_up(stage),
+            f"all {{{stage}.max_steps}} steps would be warm-up; take fewer than that",
+        ),
+    ]
+LOSSES = [
+    Rule(
+        "grpo.epsilon_high",
+        lambda values: values.grpo.loss_type == "cispo" and (values.grpo.epsilon_high or 0) < 1,
+        "cispo caps each token's weight there; set it, to 1 or more (ScaleRL uses 5)",
+    ),
+    Rule(
+        "grpo.delta",
+        conditions.clips_nothing,
+        "{grpo.delta} must be above 1 + {clip}, the upper clip, to have an effect",
+    ),
+]
+for key, (setting, readers) in READ_FOR.items():
+    LOSSES.append(
+        Rule(
+            f"grpo.{key}",
+            conditions.unread_beside(key, setting, readers),
+            f"only grpo.{setting}: {' or '.join(readers).lower()} reads it; set that, or leave it"
+            " out",
+        )
+    )
+POLICY = [
+    Rule(
+        "grpo.learning_rate",
+        lambda values: "adapter" in values.sections and values.grpo.learning_rate < 4e-6,
+        "{grpo.learning_rate:g} is a learning rate for full fine-tuning; an adapter wants ten times"
+        " that or more: try 1e-5",
+        WARN,
+    ),
+    Rule(
+        "model.dtype",
+        lambda values: values.model.dtype == "float16",
+        "float16 overflows above 65,504, and such a step is skipped: take it on a GPU without"
+        " bfloat16",
+        WARN,
+    ),
+]
+for key, (low, high) in ALIKE.items():
+    POLICY.append(
+        Rule(
+            f"grpo.{key}",
+            conditions.lies_between(key, low, high),
+            f"{{grpo.{key}:g}} makes a problem's completions alike, which teaches nothing: leave it"
+            " out",
+            WARN,
+        )
+    )
+
+RULES = [*MODEL, *DATA, *REWARDS, *BATCH, *VLLM, *TOOLS, *VALIDATION, *LOSSES, *EVALUATE, *POLICY]
