@@ -7,7 +7,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 
 from runs.state import RunFolder
 from schema.recipe import Recipe
-from training.progress import Metrics, Progress, ShowAdvice, Stopwatch
+from training.progress import Metrics, ShowAdvice, Stopwatch
 from training.saving import Checkpoints, FiniteNumbers
 
 
@@ -16,7 +16,6 @@ def callbacks_of(
     recipe: Recipe,
     folder: RunFolder,
     interrupts: TrainerCallback,
-    progress: Progress,
     write_page: TrainerCallback,
 ) -> list[TrainerCallback]:
     """The callbacks of a run of either stage, in their order; ours in place of the library's bars
@@ -42,8 +41,8 @@ def callbacks_of(
     else:
         stopwatch = Stopwatch()
         callbacks.append(FiniteNumbers())
-    callbacks += [write_page, Checkpoints(trainer.args.save_total_limit), progress]
-    callbacks += [stopwatch, Metrics(folder.path)]
+    callbacks += [write_page, Checkpoints(trainer.args.save_total_limit)]
+    callbacks += [interrupts.progress, stopwatch, Metrics(folder.path)]
     return callbacks
 
 

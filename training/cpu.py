@@ -1,5 +1,5 @@
-"""Makes a step on a CPU cheaper, for models that are large enough to gain: the same numbers, or the
-same distribution, by other ways of computing them (docs/results.md#what-does-a-step-on-a-cpu-cost).
+"""Makes a step on a CPU cheaper, for models that are large enough to gain: the same numbers
+by other ways of computing them (docs/results.md#what-does-a-step-on-a-cpu-cost).
 """
 
 import ctypes
@@ -10,7 +10,6 @@ import trl.trainer.utils
 from peft import PeftModel
 from peft.tuners.lora import Linear
 from torch.nn.functional import scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 from transformers import (
     AttentionInterface,
     PreTrainedModel,
@@ -143,26 +142,3 @@ def attention_by_products(
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
     output = weights.view(rows, key_heads, shared * tokens, -1) @ value
     return output.view(rows, heads, tokens, -1).transpose(1, 2)
-
-
-class DrawOnce(TorchFunctionMode):
-    """Inside this block `torch.multinomial` draws one random number for each row, where torch draws
-    one for each token of the vocabulary: a fifth to a half of the time that sampling takes."""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function is torch.multinomial and kwargs == {"num_samples": 1}:
-            return draw(*args)
-        return function(*args, **(kwargs or {}))
-
-
-def draw(probabilities: torch.Tensor) -> torch.Tensor:
-    """An index of each row, drawn by its probabilities, shape (rows, 1): where their running sum
-    passes a random share of the whole."""
-    sums = probabilities.cumsum(-1)
-    total = sums[:, -1:]
-    if not total.isfinite().all():
-        return torch.multinomial(probabilities, 1)  # which says what is wrong with them
-    threshold = torch.rand_like(total) * total
-    # Rounded up to the whole, it would be passed nowhere.
-    threshold = threshold.minimum(total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(sums, threshold, right=True)

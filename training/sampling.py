@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import torch
 from peft import PeftModel
 from torch.nn.functional import pad
+from torch.overrides import TorchFunctionMode
 from transformers import (
     DynamicCache,
     GenerationConfig,
@@ -21,7 +22,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from training.cpu import DrawOnce, is_large_on_cpu
+from training.cpu import is_large_on_cpu
 from training.merging import keep_base_exact, mergeable, without_adapter
 
 # The layers of a cache that hold keys and values and nothing else.
@@ -58,6 +59,7 @@ class Rollout:
         self, model: PreTrainedModel | PeftModel, merges: bool = False, in_shards: bool = False
     ):
         self.model = model
+        self.base = without_adapter(model)
         self.generate = model.generate
         self.show: Callable[[str], None] | None = None
         is_large = is_large_on_cpu(model)
@@ -74,8 +76,7 @@ class Rollout:
         with self._merged():
             options = self._counting(options)
             if self.shares_prompts:
-                base = without_adapter(self.model)
-                options |= _prompt_cache(base, self.shares_beginnings, **options)
+                options |= _prompt_cache(self.base, self.shares_beginnings, **options)
             limits = None
             if self.drops_ended_rows:
                 limits = _limits(self.model, options)
@@ -212,6 +213,29 @@ def generate_in_rounds(
         attention_mask = pad(attention_mask, (0, drawn), value=1)[half.going_on]
         options["past_key_values"] = output.past_key_values
         options["past_key_values"].batch_select_indices(half.going_on.nonzero().squeeze(1))
+
+
+class DrawOnce(TorchFunctionMode):
+    """Inside this block `torch.multinomial` draws one random number for each row, where torch draws
+    one for each token of the vocabulary: a fifth to a half of the time that sampling takes."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.multinomial and kwargs == {"num_samples": 1}:
+            return draw(*args)
+        return function(*args, **(kwargs or {}))
+
+
+def draw(probabilities: torch.Tensor) -> torch.Tensor:
+    """An index of each row, drawn by its probabilities, shape (rows, 1): where their running sum
+    passes a random share of the whole."""
+    sums = probabilities.cumsum(-1)
+    total = sums[:, -1:]
+    if not total.isfinite().all():
+        return torch.multinomial(probabilities, 1)  # which says what is wrong with them
+    threshold = torch.rand_like(total) * total
+    # Rounded up to the whole, it would be passed nowhere.
+    threshold = threshold.minimum(total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(sums, threshold, right=True)
 
 
 def empty_cache(model: PreTrainedModel) -> DynamicCache:

@@ -73,7 +73,7 @@ class Interrupts(TrainerCallback):
         self.cycle = cycle
         self.training = False
         self.step = 0
-        self.progress: Progress | None = None  # set when the run trains
+        self.progress = Progress()
         self.caught: int | None = None
         self.agreed: int | None = None
         self.echo_until = 0.0
@@ -100,10 +100,10 @@ class Interrupts(TrainerCallback):
         work = "this step"
         if steps > 1:
             work = f"{steps} steps, to the end of this generation batch,"
-        message = f"stopping: {work} will be finished and saved first"
-        if self.progress:
-            message += f", {self.progress.time_remaining(steps)}"
-        return f"{message}; a second signal stops at once"
+        return (
+            f"stopping: {work} will be finished and saved first,"
+            f" {self.progress.time_remaining(steps)}; a second signal stops at once"
+        )
 
     def _note(self, number: int):
         self.caught = number
@@ -177,17 +177,15 @@ def train(
         require_same_sharding(trainer, folder.checkpoint)
         if sharded(trainer):
             require_own_checkpoints(folder.path)
-    progress = interrupts.progress = Progress()
-    trainer.callback_handler.callbacks = callbacks_of(
-        trainer, recipe, folder, interrupts, progress, write_page
-    )
+    callbacks = callbacks_of(trainer, recipe, folder, interrupts, write_page)
+    trainer.callback_handler.callbacks = callbacks
     trainer.args.save_total_limit = None  # the library would prune before the new one is complete
     if STAGES[stage].samples and trainer.rollout:
-        trainer.rollout.show = progress.show
+        trainer.rollout.show = interrupts.progress.show
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     _end_at_the_last_step(trainer)
     try:
-        _resume(trainer, folder, progress)
+        _resume(trainer, folder, interrupts.progress)
         if interrupts.agreed is not None:
             _leave_after_signal(trainer, folder, recipe, interrupts, stage)
         trainer.save_model()

@@ -13,7 +13,7 @@ from schema.configs import ACCURACY, RIGHT
 from schema.recipe import load_recipe
 from training import progress as clocks
 from training.callbacks import callbacks_of
-from training.progress import Progress, Stopwatch
+from training.progress import Stopwatch
 from training.saving import KeepBest
 from training.scoring import Batch, Scores
 from training.train import Interrupts
@@ -42,8 +42,8 @@ def handler(tmp_path, monkeypatch):
             trainer.stopwatch = Stopwatch()
         recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
         folder = SimpleNamespace(path=tmp_path)
-        parts = (Interrupts(), Progress(), page or TrainerCallback())
-        callbacks = order(callbacks_of(trainer, recipe, folder, *parts))
+        page = page or TrainerCallback()
+        callbacks = order(callbacks_of(trainer, recipe, folder, Interrupts(), page))
         model = torch.nn.Linear(1, 1)
         handler = CallbackHandler(callbacks, model, None, None, None)
         in_order = SimpleNamespace(sampler=SimpleNamespace(shuffle=False))

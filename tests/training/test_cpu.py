@@ -153,7 +153,7 @@ def test_so_is_what_is_trained(monkeypatch):
 def test_a_draw_has_the_probabilities_of_its_row():
     torch.manual_seed(0)
     row = torch.tensor([0.0, 0.1, 0.0, 0.4, 0.25, 0.25, 0.0])
-    draws = cpu.draw(row.expand(40_000, -1))
+    draws = sampling.draw(row.expand(40_000, -1))
     assert draws.shape == (40_000, 1)
     shares = torch.bincount(draws[:, 0], minlength=7) / 40_000
     assert (shares[row == 0] == 0).all()
@@ -162,7 +162,7 @@ def test_a_draw_has_the_probabilities_of_its_row():
 
 
 def test_a_draw_of_no_probabilities_is_refused():
-    with pytest.raises(RuntimeError, match="nan"), cpu.DrawOnce():
+    with pytest.raises(RuntimeError, match="nan"), sampling.DrawOnce():
         torch.multinomial(torch.tensor([[0.5, torch.nan]]), num_samples=1)
 
 
@@ -174,7 +174,7 @@ def test_a_draw_at_either_end_takes_a_token_that_can_be(share, monkeypatch):
     rows[:, -9:] = 0
     rows /= rows.sum(-1, keepdim=True)
     expected = 9 if share == 0 else 4_990
-    assert (cpu.draw(rows) == expected).all()
+    assert (sampling.draw(rows) == expected).all()
 
 
 def test_a_model_samples_from_the_same_distribution(restored):
@@ -207,7 +207,7 @@ def test_each_token_of_a_sampling_is_drawn_so(restored):
         draws.append(probabilities.shape)
         return torch.full((2, 1), 7)
 
-    restored.setattr(cpu, "draw", counted)
+    restored.setattr(sampling, "draw", counted)
     settings = GenerationConfig(do_sample=True, max_new_tokens=3, pad_token_id=0)
     prompts = {"input_ids": torch.ones(2, 4).long(), "attention_mask": torch.ones(2, 4).long()}
     tokens = model.generate(**prompts, generation_config=settings)
