@@ -140,11 +140,11 @@ def starting_policy(recipe: Recipe) -> Contestant:
         if value is not None:
             options |= with_floats("grpo", {key: value})
     engine_options = setting(recipe, "grpo", "generation_kwargs") or {}
-    engine = "vllm" if setting(recipe, "grpo", "use_vllm") else "transformers"
-    if engine_options and recipe.evaluate.engine != engine:
+    sampler = "vllm" if setting(recipe, "grpo", "use_vllm") else "transformers"
+    if engine_options and recipe.evaluate.engine != sampler:
         message = (
-            f"grpo.generation_kwargs are options of {engine}: a probe needs evaluate.engine:"
-            f" {engine} for them"
+            f"grpo.generation_kwargs are options of {sampler}: a probe needs evaluate.engine:"
+            f" {sampler} for them"
         )
         raise RecipeError([Fault(recipe.place("grpo", "generation_kwargs"), message)])
     temperature = setting(recipe, "grpo", "temperature")
@@ -160,7 +160,9 @@ def right_of_each(answers: Answers, samples: int) -> list[int]:
     return [counts[i] for i in range(len(answers.rows))]
 
 
-def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
+def pass_rate_settings(
+    contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]
+) -> dict:
     """The settings that the pass rates of the training rows depend on."""
     system = contestant.recipe.prompt.system
     first_prompt = prompt.question_ids(tokenizer, rows[0], system)
@@ -172,7 +174,7 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
 
 
 def write_pass_rates(
-    folder: Path, terms: dict, answers: Answers, n: int, ids: list[int], group: int
+    folder: Path, settings: dict, answers: Answers, n: int, ids: list[int], group: int
 ) -> dict:
     """Write `pass_rates.jsonl` and `summary.json`, and return the figures in the last.
 
@@ -183,17 +185,17 @@ def write_pass_rates(
     """
     right = right_of_each(answers, n)
     bounds = [wilson(count, n) for count in range(n + 1)]
-    lines = [terms | {"probed": len(right), "samples": n}]
+    lines = [settings | {"probed": len(right), "samples": n}]
     for i, problem, count in zip(ids, answers.rows, right, strict=True):
         line = {"id": i, "problem": problem["problem"], "right": count, "n": n}
         lines.append(line | {"pass_rate": count / n, "interval_95": bounds[count]})
-    figures = summary(right, n, group) | cost(answers)
+    figures = pass_rate_figures(right, n, group) | cost(answers)
     write_whole(folder / PASS_RATES, json_lines(lines))
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     return figures
 
 
-def summary(right: list[int], n: int, group: int) -> dict:
+def pass_rate_figures(right: list[int], n: int, group: int) -> dict:
     """The figures of a probe, from how many of n completions of each problem are right. Intervals
     are over problems; the share of groups without signal needs n of a group or more."""
     shares = np.divide(right, n).tolist()
@@ -213,7 +215,7 @@ def summary(right: list[int], n: int, group: int) -> dict:
     return figures
 
 
-def table(figures: dict, right: list[int], label: str) -> str:
+def pass_rate_table(figures: dict, right: list[int], label: str) -> str:
     """The figures and a histogram of the pass rates, as Markdown."""
     n = figures["samples"]
     group = figures["group"]
@@ -284,7 +286,7 @@ def rows_by_pass_rate(
     file = recipe.stage_dir("probe") / PASS_RATES
     place = recipe.place("data", "pass_rate")
     head, rates = read_pass_rates(file)
-    expected = terms(starting_policy(recipe), tokenizer, rows)
+    expected = pass_rate_settings(starting_policy(recipe), tokenizer, rows)
     changed = differing_settings(expected, head, expected)
     if changed:
         message = (

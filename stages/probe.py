@@ -51,10 +51,12 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {source}")
     sample.sample_missing(answers, tokenizer)
     right = sample.right_of_each(answers, samples)
-    terms = sample.terms(policy, tokenizer, rows)
-    figures = sample.write_pass_rates(folder, terms, answers, samples, ids[:problems], group_size)
+    settings = sample.pass_rate_settings(policy, tokenizer, rows)
+    figures = sample.write_pass_rates(
+        folder, settings, answers, samples, ids[:problems], group_size
+    )
     say()
-    say_markdown(sample.table(figures, right, label))
+    say_markdown(sample.pass_rate_table(figures, right, label))
     advice = sample.change_before_grpo(figures, right)
     if advice:
         say(f"\nadvice: {advice}")

@@ -50,19 +50,19 @@ def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
 
 
 def test_the_figures():
-    figures = sample.summary([0, 4, 8, 2], n=8, group=4)
+    figures = sample.pass_rate_figures([0, 4, 8, 2], n=8, group=4)
     assert figures["pass_rate"] == 14 / 32
     assert figures["never_right"] == figures["always_right"] == 0.25
     assert figures["groups_without_signal"] == pytest.approx((1 + 2 / 70 + 1 + 15 / 70) / 4)
     low, high = figures["groups_without_signal_interval_95"]
     assert low < figures["groups_without_signal"] < high
-    few = sample.summary([0, 1], n=2, group=8)
+    few = sample.pass_rate_figures([0, 1], n=2, group=8)
     assert "groups_without_signal" not in few
     cost = {"completions": 4, "tokens": 40, "seconds": 1.0}
-    table = sample.table(few | cost, [0, 1], "sft")
+    table = sample.pass_rate_table(few | cost, [0, 1], "sft")
     assert "| sft | 25.0% |" in table and "| needs --samples 8 |" in table
     figures = few | cost | {"never_right": 0.1, "always_right": 0.2}
-    lines = sample.table(figures, [0, 1], "sft").splitlines()
+    lines = sample.pass_rate_table(figures, [0, 1], "sft").splitlines()
     head, values = (line.strip("| ").split(" | ") for line in (lines[0], lines[2]))
     cells = dict(zip(head, values, strict=True))
     assert (cells["never right"], cells["always right"]) == ("10.0%", "20.0%")
@@ -78,14 +78,14 @@ def test_a_histogram_of_many_samples_has_ten_rows():
 
 @cases(__file__, "advice")
 def test_advice(right, message):
-    told = sample.change_before_grpo(sample.summary(right, n=8, group=8), right)
+    told = sample.change_before_grpo(sample.pass_rate_figures(right, n=8, group=8), right)
     assert told == message if message is None else told.startswith(message)
 
 
 @pytest.mark.parametrize("n", range(2, 40))
 def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
     right = [0] * 50 + [n] * 50 + [1, n - 1]
-    told = sample.change_before_grpo(sample.summary(right, n=n, group=2), right)
+    told = sample.change_before_grpo(sample.pass_rate_figures(right, n=n, group=2), right)
     low, high = json.loads(told[told.index("[") : told.index("]") + 1])
     assert 0 < low <= 1 / n and (n - 1) / n <= high < 1
 
