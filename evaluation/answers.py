@@ -28,7 +28,6 @@ from runs.files import has_weights, hash_of, hash_of_model, is_adapter, weights_
 from runs.records import CONTROL
 from runs.state import find_run
 from runs.versions import WARM_START, model_when_trained
-from schema.configs import setting
 from schema.names import no_such_folder
 from schema.recipe import Recipe
 from schema.sections import Sampling
@@ -151,7 +150,7 @@ def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list
     if recipe.tolerance:
         all_settings["tolerance"] = recipe.tolerance
     if recipe.tools:
-        max_calls = setting(recipe, "grpo", "max_tool_calling_iterations")
+        max_calls = recipe.settings["grpo"]["max_tool_calling_iterations"]
         all_settings["tools"] = [recipe.tools, max_calls]
     return all_settings | sampling.settings
 

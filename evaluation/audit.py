@@ -20,9 +20,9 @@ from data.prompt import completion
 from evaluation.answers import judge_rows
 from rewards.verifier import gold_answer
 from schema.advice import fault_at
-from schema.configs import size_of_run
 from schema.names import is_reward_model, missing_columns
 from schema.recipe import Recipe
+from schema.settings import size_of_run
 from schema.stages import audits_before_training
 from training.scoring import guarded_rewards
 

@@ -17,7 +17,7 @@ from console.faults import Fault, RecipeError
 from machine.hardware import nvidia_smi
 from rewards.verifier import last_turn
 from runs.files import is_adapter
-from schema import configs
+from schema.libraries import vllm_dtype
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
@@ -75,22 +75,20 @@ def engine(
 
 def max_new_tokens(recipe: Recipe) -> int:
     """As many tokens as training allows a completion, unless the recipe says otherwise."""
-    return recipe.evaluate.max_new_tokens or configs.setting(
-        recipe, "grpo", "max_completion_length"
-    )
+    return recipe.evaluate.max_new_tokens or recipe.settings["grpo"]["max_completion_length"]
 
 
 def dtype(recipe: Recipe) -> str:
     """What the recipe's engine computes in."""
     if recipe.evaluate.engine == "vllm":
-        return configs.vllm_dtype(recipe)
+        return vllm_dtype(recipe)
     return recipe.model.dtype
 
 
 def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Engine:
     """transformers' `generate` with a model, and the turns of the recipe's tools, as an engine."""
     max_tokens = max_new_tokens(recipe)
-    max_calls = configs.setting(recipe, "grpo", "max_tool_calling_iterations")
+    max_calls = recipe.settings["grpo"]["max_tool_calling_iterations"]
     end_tokens = model.generation_config.eos_token_id
 
     def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:

@@ -17,10 +17,9 @@ from evaluation.audit import abbreviated, sample_faults
 from evaluation.golds import gold_faults, say_examples, some_golds
 from evaluation.sample import announcement, rows_by_pass_rate
 from machine.hardware import Card
-from machine.launch import counted
+from machine.speed import hours_of_run, tokens_per_second
 from runs.state import not_probed
 from schema.advice import fault_at, faults_of_error
-from schema.configs import generation, hours_of_run, setting, tokens_per_second
 from schema.names import is_reward_model
 from schema.recipe import Recipe
 from schema.stages import finished
@@ -66,7 +65,7 @@ def model_findings(
             room = longest_prompt(recipe, config)
             fitting = [length for length in lengths if length <= room]
             longest = max(fitting, default=memory.PROMPT_TOKENS)
-            yield from _parameter_findings(recipe, config, launched, card)
+            yield from _parameter_findings(recipe, config, card)
             usual = memory.PROMPT_TOKENS
             if lengths:
                 usual = lengths[int(0.99 * len(lengths))]
@@ -203,13 +202,13 @@ def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
 def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fault]:
     """Whether the prompts and a completion fit the model, and what vLLM serves of it."""
     longest = lengths[-1]
-    completion = setting(recipe, "grpo", "max_completion_length")
+    grpo = recipe.settings["grpo"]
+    completion = grpo["max_completion_length"]
     limits = []
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
     limits.append(("max_completion_length", window, "the model's "))
-    if setting(recipe, "grpo", "use_vllm"):
-        served = setting(recipe, "grpo", "vllm_max_model_length")
-        limits.append(("vllm_max_model_length", served, ""))
+    if grpo["use_vllm"]:
+        limits.append(("vllm_max_model_length", grpo["vllm_max_model_length"], ""))
     for key, limit, whose in limits:
         if limit and longest + completion > limit:
             advice = f"; take {limit - longest} or less" if limit > longest else ""
@@ -227,15 +226,13 @@ def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fau
             yield fault_at(recipe, level, ("grpo", key), message)
 
 
-def _parameter_findings(
-    recipe: Recipe, config, launched: dict, card: Card | None
-) -> Iterator[Fault]:
+def _parameter_findings(recipe: Recipe, config, card: Card | None) -> Iterator[Fault]:
     """Whether the number of parameters suits the learning rate, and the machine."""
-    rate = setting(recipe, "grpo", "learning_rate")
+    rate = recipe.settings["grpo"]["learning_rate"]
     weights = memory.on_meta(recipe, config).parameters()
     parameters = sum(weight.numel() for weight in weights)
     if card and card.speed:
-        speed = tokens_per_second(recipe, card, parameters / 1e9, launched["num_processes"])
+        speed = tokens_per_second(recipe, card, parameters / 1e9)
         hours = hours_of_run(recipe, speed)
         if hours:
             speed = float(f"{speed:.2g}")
@@ -268,8 +265,7 @@ def _memory_findings(
     card = named.gib if named else memory.this_card()
     ram = psutil.virtual_memory().total / memory.GIB
     try:
-        with counted(launched):
-            parts = memory.estimate(recipe, longest, memory.shards(launched), card)
+        parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     except memory.NotEstimated as error:
         yield from error.faults
         return
@@ -285,7 +281,8 @@ def _memory_findings(
         )
         yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     if card and total > card:
-        size = setting(recipe, "grpo", "per_device_train_batch_size")
+        key = "per_device_train_batch_size"
+        size = recipe.grpo.get(key, recipe.settings["grpo"][key])
         message = (
             f"about {total:.1f} GiB will not fit a card of {card:.0f}: make it {size // 2 or 1} and"
             " gradient_accumulation_steps twice as much, lower max_completion_length or"
@@ -301,18 +298,19 @@ def _memory_findings(
         )
         yield fault_at(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
     elif card and parts.vllm_weights:
-        _say_at_once(recipe, parts, usual, launched, card)
+        _say_at_once(recipe, parts, usual, card)
 
 
-def _say_at_once(recipe: Recipe, parts: memory.Parts, usual: int, launched: dict, card: float):
+def _say_at_once(recipe: Recipe, parts: memory.Parts, usual: int, card: float):
     """Say how many of a step's completions, each of full length, vLLM holds at once, and with which
     share of the card it would hold more."""
-    length = usual + setting(recipe, "grpo", "max_completion_length")
+    grpo = recipe.settings["grpo"]
+    length = usual + grpo["max_completion_length"]
     at_once = int(parts.vllm_cache / memory.vllm_cache_bytes(recipe, length))
-    engine_gpus = setting(recipe, "grpo", "vllm_tensor_parallel_size")
-    wanted = generation(recipe.grpo).completions * engine_gpus // launched["num_processes"]
+    completions = recipe.settings.generation.completions
+    wanted = completions * grpo["vllm_tensor_parallel_size"] // recipe.processes
     line = f"vLLM holds {min(at_once, wanted)} of a step's {wanted} completions at once"
-    share = setting(recipe, "grpo", "vllm_gpu_memory_utilization")
+    share = grpo["vllm_gpu_memory_utilization"]
     awake = 0 if parts.in_turns else parts.activations + parts.logits
     # A twentieth is left to the driver, to the context and to fragments.
     bearable = 0.95 - (parts.always - parts.vllm_work + awake) / memory.GIB / card

@@ -35,7 +35,6 @@ from evaluation.report import batches, differing_settings
 from evaluation.statistics import all_alike, from_to, interval, wilson
 from runs.files import write_whole
 from runs.state import PASS_RATES, warm_start_of
-from schema.configs import processes, setting, with_floats
 from schema.names import reward_function
 from schema.recipe import Recipe
 from training import memory
@@ -59,7 +58,7 @@ def sampled_at(recipe: Recipe, temperature: float, top_p: float = 1.0) -> Recipe
         recipe.evaluate,
         temperature=float(temperature),
         top_p=top_p,
-        max_new_tokens=setting(recipe, "grpo", "max_completion_length"),
+        max_new_tokens=recipe.settings["grpo"]["max_completion_length"],
         samples=1,  # the batches count them
         limit=None,
     )
@@ -134,21 +133,20 @@ def cost(answers: Answers) -> dict:
 def starting_policy(recipe: Recipe) -> Contestant:
     """The policy that GRPO starts from, which samples as GRPO will. Raises RecipeError where the
     warm start is not finished, or the engine lacks an option of the one that trains."""
+    grpo = recipe.settings["grpo"]
     options = {}
     for key in ("top_k", "min_p", "repetition_penalty"):
-        value = setting(recipe, "grpo", key)
-        if value is not None:
-            options |= with_floats("grpo", {key: value})
-    engine_options = setting(recipe, "grpo", "generation_kwargs") or {}
-    sampler = "vllm" if setting(recipe, "grpo", "use_vllm") else "transformers"
+        if grpo[key] is not None:
+            options[key] = grpo[key]
+    engine_options = grpo["generation_kwargs"] or {}
+    sampler = "vllm" if grpo["use_vllm"] else "transformers"
     if engine_options and recipe.evaluate.engine != sampler:
         message = (
             f"grpo.generation_kwargs are options of {sampler}: a probe needs evaluate.engine:"
             f" {sampler} for them"
         )
         raise RecipeError([Fault(recipe.place("grpo", "generation_kwargs"), message)])
-    temperature = setting(recipe, "grpo", "temperature")
-    sampled = sampled_at(recipe, temperature, float(setting(recipe, "grpo", "top_p")))
+    sampled = sampled_at(recipe, grpo["temperature"], grpo["top_p"])
     sampling = dataclasses.replace(sampled.evaluate.sampling(), more=options | engine_options)
     return Contestant("completions", sampled, warm_start_of(recipe), sampling=sampling)
 
@@ -357,7 +355,7 @@ def solver(recipe: Recipe) -> Contestant:
 def announcement(recipe: Recipe, rows: list[dict]) -> str:
     """What will be sampled, in a line."""
     settings = recipe.data.own_solutions
-    tokens = setting(recipe, "grpo", "max_completion_length")
+    tokens = recipe.settings["grpo"]["max_completion_length"]
     problems = min(settings.problems, len(rows))
     return (
         f"own solutions: {problems:,} problems × {settings.samples} completions of"
@@ -395,8 +393,9 @@ def solutions_to_learn(recipe: Recipe, answers: Answers) -> OwnSolutions:
         "completions": len(completions),
         "kept": len(rows),
     }
-    batch = setting(recipe, "sft", "per_device_train_batch_size") * processes()
-    batch *= setting(recipe, "sft", "gradient_accumulation_steps")
+    sft = recipe.settings["sft"]
+    batch = sft["per_device_train_batch_size"] * sft["gradient_accumulation_steps"]
+    batch *= recipe.processes
     if len(rows) < batch:  # a single step would already see them all
         message = (
             f"data.own_solutions: {accepted_of(figures)}: fewer than a step of the warm start takes"

@@ -47,10 +47,6 @@ class Card(NamedTuple):
     speed: float | None = None
 
 
-STEP = 5  # seconds of a step that a card's speed leaves out: vLLM wakes, takes weights, sleeps
-REST = 0.2  # hours of loading, the warm start and the evaluations
-WITHOUT_VLLM = 2  # times as long
-
 CARDS = {"T4": Card(14.6, 1.4), "L4": Card(22, 2.2), "A10G": Card(22, 2.2)}
 CARDS |= {"RTX3090": Card(23.5), "RTX4090": Card(23.5, 5.4), "RTX5090": Card(31.3)}
 CARDS |= {"L40S": Card(44.4), "A6000": Card(47.4), "A100": Card(79, 9.2), "H100": Card(79, 18)}

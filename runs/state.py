@@ -27,7 +27,7 @@ from runs.identity import (
 )
 from runs.lock import lock
 from runs.versions import sources_of, versions_of
-from schema.configs import SPLIT, processes, without_place
+from schema.configs import SPLIT, without_place
 from schema.recipe import Recipe, load_recipe
 from schema.stages import STAGES, finished
 from schema.text import saved
@@ -40,12 +40,13 @@ START_FILES = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`recipe`: as it is saved beside the run."""
+    """`recipe`: as it is saved beside the run. `processes`: how many share each step."""
 
     path: Path
     finished: bool
     checkpoint: str | None
     recipe: dict
+    processes: int = 1
 
     def begin(
         self,
@@ -71,6 +72,7 @@ class RunFolder:
         digest = problems_digest(rows, sampled) | (data or {})
         self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
         versions = versions_of(self.recipe)
+        versions["shared_by"] = self.processes
         versions["sources"] = sources_of(self.recipe, self.path, rows)
         if not resumes:
             versions["run"] = secrets.token_hex(8)  # in its checkpoints too
@@ -147,10 +149,10 @@ class RunFolder:
         if not self.checkpoint:
             return
         count = before.get("shared_by")
-        if type(count) is int and count != processes():
+        if type(count) is int and count != self.processes:
             say(
-                f"began on {count} processes, goes on with {processes()}: the same problems, other"
-                " random numbers"
+                f"began on {count} processes, goes on with {self.processes}: the same problems,"
+                " other random numbers"
             )
         packages = before.get("packages")
         if not isinstance(packages, dict):
@@ -232,7 +234,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         checkpoint = newest_good(path)
     if was_finished and not is_finished and checkpoint is None:
         raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
-    return RunFolder(path, is_finished, checkpoint, without_place(recipe.resolved()))
+    resolved = without_place(recipe.resolved())
+    return RunFolder(path, is_finished, checkpoint, resolved, recipe.processes)
 
 
 def _require_no_successor(recipe: Recipe, stage: str):

@@ -15,7 +15,6 @@ from data.json_files import read_object
 from data.problems import for_rewards
 from machine import hardware
 from runs.files import hash_of_files, hash_of_model
-from schema.configs import processes
 from schema.names import is_reward_model, reward_function
 from schema.stages import STAGES
 
@@ -52,7 +51,6 @@ def versions_of(recipe: dict) -> dict:
         "hardware": gpus or [hardware.device()],
         "threads": torch.get_num_threads(),
         "seed": recipe["seed"],
-        "shared_by": processes(),
         "local": local,
         "revisions": hub.revisions,
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from console.faults import Fault, NotReached, Place, RecipeError, dotted
 from schema import rules
-from schema.sections import Recipe
+from schema.settings import Recipe
 
 LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # with their colours
 

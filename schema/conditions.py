@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from schema import configs, names
-from schema.configs import generation, processes
+from schema.configs import generation
 from schema.sections import OWN_SECTIONS
 from schema.stages import STAGES
 from schema.values import LARGEST_GROUP, TRANSFORMERS_SAMPLING, VLLM_SAMPLING
@@ -36,13 +36,15 @@ class Values:
         rewards: the options of each reward.
         tools: the tools that the policy may call.
         sampled: what trl samples at once.
+        processes: how many share each step.
     """
 
-    def __init__(self, recipe: Mapping[str, Any]):
+    def __init__(self, recipe: Mapping[str, Any], processes: int = 1):
         self.sections = recipe.keys()
         self.keys = set()
         self.rewards = recipe.get("rewards", {})
         self.tools = recipe.get("tools")
+        self.processes = processes
         for name in (*OWN_SECTIONS, *configs.SECTIONS):
             section = recipe.get(name, {})
             self.keys |= {f"{name}.{key}" for key in section}
@@ -78,16 +80,16 @@ def uneven_share(stage: str) -> Callable[[Values], dict | None]:
     every stage's, and the problems that choose the checkpoint."""
 
     def facts(values: Values) -> dict | None:
-        if configs.shared(stage, vars(getattr(values, stage))) is not None:
+        if configs.shared(stage, vars(getattr(values, stage)), values.processes) is not None:
             return None
         counts = []
-        for count in range(1, 2 * processes() + 1):
+        for count in range(1, 2 * values.processes + 1):
             shares = []
             for trained in STAGES.keys() & values.sections:
                 shares.append(configs.shared(trained, vars(getattr(values, trained)), count))
             if None not in shares and values.evaluate.checkpoint_problems % count == 0:
                 counts.append(str(count))
-        return {"count": processes(), "counts": " or ".join(counts)}
+        return {"count": values.processes, "counts": " or ".join(counts)}
 
     return facts
 
@@ -175,9 +177,10 @@ def saves_without_evaluation(values: Values) -> dict | None:
 
 def unevenly_chosen(values: Values) -> dict | None:
     """Whether the processes cannot share the problems that choose the checkpoint."""
-    if not values.grpo.eval_steps or values.evaluate.checkpoint_problems % processes() == 0:
+    choosing = values.evaluate.checkpoint_problems
+    if not values.grpo.eval_steps or choosing % values.processes == 0:
         return None
-    return {"count": processes()}
+    return {"count": values.processes}
 
 
 def upper_clip(values: Values) -> float:

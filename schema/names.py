@@ -14,7 +14,8 @@ from data.imports import named_function
 from data.own import FILE_TYPES
 from data.problems import data_set, likely_column
 from rewards.tools import TOOLS
-from schema.sections import SAMPLED, Recipe, Sampling
+from schema.sections import SAMPLED, Sampling
+from schema.settings import Recipe
 from schema.value_types import above, integer, number, of_type, text, type_fault
 from schema.values import TYPES, WHERE
 

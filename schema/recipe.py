@@ -22,11 +22,12 @@ from console.terminal import make_option
 from data.imports import in_working_tree
 from data.problems import is_dotted_path
 from schema import configs, meaning, rules
+from schema.libraries import refused_values
 from schema.names import TRL, entries_of, is_reward_model
 from schema.refused_keys import GONE, reserved
 from schema.renamed import remedy
-from schema.sections import OWN_SECTIONS, Recipe, flat
-from schema.stages import STAGES
+from schema.sections import OWN_SECTIONS, flat
+from schema.settings import Machine, Recipe
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.value_types import type_fault
 from schema.values import LOCAL_HOSTS, TYPES
@@ -84,8 +85,9 @@ class Draft:
     """A recipe on its way from text to `Recipe`: its values, the places of its keys, and its faults
     so far."""
 
-    def __init__(self, path: Path, reads_anywhere: bool = False):
+    def __init__(self, path: Path, processes: int = 1, reads_anywhere: bool = False):
         self.path = path
+        self.processes = processes
         self.reads_anywhere = reads_anywhere
         self.values: dict[str, Any] = {}
         self.places: dict[tuple, Place] = {}
@@ -183,7 +185,8 @@ class Draft:
         sound = self._sound()
         if not self.reads_anywhere and self._names_functions(sound):
             return  # the next rules import what the names stand for
-        for keys, message in (*rules.broken(sound), *meaning.complaints(sound)):
+        broken = rules.broken(sound, processes=self.processes)
+        for keys, message in (*broken, *meaning.complaints(sound)):
             if isinstance(self.values.get(keys[0]), dict):
                 self.fault(keys, f"{dotted(keys)}: {message}")
         self._check_reach(sound)
@@ -330,14 +333,20 @@ class Draft:
                 sound[keys[0]].pop(keys[1], None)
         return sound
 
-    def recipe(self) -> Recipe:
+    def recipe(self, machine: Machine | None) -> Recipe:
         values = dict(self.values)
         for section, kind in OWN_SECTIONS.items():
             values[section] = kind(**values.get(section, {}))
         values.setdefault("seed", 42)
         values.setdefault("output_dir", f"outputs/{self.path.stem}")
-        name = self.path.stem
-        return Recipe(name=name, asked_for=self._asked_for(), places=self.places, **values)
+        return Recipe(
+            name=self.path.stem,
+            asked_for=self._asked_for(),
+            places=self.places,
+            processes=self.processes,
+            machine=machine,
+            **values,
+        )
 
     def _asked_for(self) -> dict[str, Any]:
         """The options of `make` that name this recipe and its overrides."""
@@ -359,7 +368,9 @@ class Draft:
 def load_recipe(
     path: str | Path,
     overrides: Iterable[str] = (),
-    check: tuple[str, ...] = tuple(STAGES),
+    check: tuple[str, ...] = (),
+    processes: int = 1,
+    machine: Machine | None = None,
     reads_anywhere: bool = False,
 ) -> Recipe:
     """Read, override and check a recipe.
@@ -367,54 +378,22 @@ def load_recipe(
     Args:
         overrides: `section.key=value`, the value read as YAML.
         check: sections whose library config is also built, to find values that the library refuses.
-            Under a launcher a stage names only its own section: a DeepSpeed plugin keeps the values
-            of the first config of the process.
+        processes: how many will share each step.
+        machine: see `Recipe`.
         reads_anywhere: the file may name data and models outside its folder and the current one.
 
     Raises:
         RecipeError: all faults, with their places and, for a misspelt name, the nearest valid name.
     """
-    draft = Draft(Path(path), reads_anywhere)
+    draft = Draft(Path(path), processes, reads_anywhere)
     draft.read()
     for override in overrides:
         draft.override(override)
     draft.check()
     if draft.faults:
         raise RecipeError(draft.in_order())
-    recipe = draft.recipe()
+    recipe = draft.recipe(machine)
     faults = refused_values(recipe, check)
     if faults:
         raise RecipeError(faults)
     return recipe
-
-
-def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
-    """The complaints of the libraries' own configs about these sections of a recipe without faults,
-    each at the place of the first key that the complaint mentions."""
-    faults = []
-    for section in sections:
-        values = getattr(recipe, section)
-        if values is None:
-            continue
-        complaint = configs.complaint(recipe, section)
-        if complaint:
-            words = complaint.split()
-            keys = [key for key in values if key in complaint or str(values[key]) in words]
-            faults.append(Fault(recipe.place(section, *keys[:1]), f"{section}: {complaint}"))
-    return faults
-
-
-def require_values(recipe: Recipe, section: str):
-    """Refuse to begin a stage with values that its library refuses, or, if this is the only
-    process, with values that the library will refuse in another stage. The stage's own config is
-    built last, since building a config changes the process.
-
-    Raises:
-        RecipeError: names the values.
-    """
-    sections = ["adapter", "quantization"]
-    if "WORLD_SIZE" not in os.environ:  # see load_recipe
-        sections += [stage for stage in STAGES if stage != section]
-    faults = refused_values(recipe, (*sections, section))
-    if faults:
-        raise RecipeError(faults)

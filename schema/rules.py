@@ -37,10 +37,11 @@ class Rule(NamedTuple):
     level: str = REFUSE
 
 
-def broken(recipe: Mapping[str, Any], level: str = REFUSE) -> Complaints:
+def broken(recipe: Mapping[str, Any], level: str = REFUSE, processes: int = 1) -> Complaints:
     """Yield the keys and the message of each rule of this level that a recipe breaks. Its sections
-    are mappings, without the keys that are faulty by themselves."""
-    values = Values(recipe)
+    are mappings, without the keys that are faulty by themselves. `processes`: how many share each
+    step."""
+    values = Values(recipe, processes)
     for rule in RULES:
         section = rule.key.partition(".")[0]
         if rule.level != level or section not in recipe:

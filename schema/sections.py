@@ -1,11 +1,7 @@
-"""The recipe as the stages see it: our own sections with their defaults, and `Recipe`, which holds
-all sections."""
+"""The sections of a recipe that are ours, with their defaults."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
-
-from console.faults import Place, place_of
 
 
 @dataclass(frozen=True)
@@ -161,71 +157,6 @@ class Evaluate:
 
 
 SAMPLED = tuple(setting.name for setting in fields(Sampling) if setting.name != "more")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A recipe without faults.
-
-    Attributes:
-        rewards: the weight and the arguments of each reward, by its name.
-        asked_for: the options of `make` that name this recipe and its overrides.
-        places: the file and line of each key.
-        tools: the tools that the policy may call.
-    """
-
-    name: str
-    seed: int
-    output_dir: str
-    model: Model
-    data: Data
-    prompt: Prompt
-    rewards: dict[str, dict]
-    grpo: dict
-    evaluate: Evaluate
-    adapter: dict | None = None
-    quantization: dict | None = None
-    sft: dict | None = None
-    tools: list | None = None
-    asked_for: dict[str, Any] = field(default_factory=dict)
-    places: dict[tuple, Place] = field(default_factory=dict)
-
-    def place(self, *keys: str | tuple) -> Place:
-        """The file and line of a key, or of an item of a list, or else of the nearest section above
-        it that the recipe has."""
-        return place_of(keys, self.places, Place(f"recipe {self.name}"))
-
-    def resolved(self) -> dict:
-        """The recipe with all our defaults, as plain dictionaries ready for YAML, without the
-        sections that it lacks."""
-        values = asdict(self)
-        for key in ("name", "asked_for", "places"):
-            del values[key]
-        return {key: value for key, value in values.items() if value is not None}
-
-    @property
-    def strict(self) -> bool:
-        """Whether an answer counts only inside a closed `<answer>` block."""
-        return self.rewards.get("correct_answer", {}).get("strict", False)
-
-    @property
-    def tolerance(self) -> float:
-        """By what share of a gold number a number may differ from it."""
-        return self.rewards.get("correct_answer", {}).get("tolerance", 0.0)
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """The factor of each reward in a completion's total. By default it is 1."""
-        return {name: float(options.get("weight", 1.0)) for name, options in self.rewards.items()}
-
-    @property
-    def weights_of_completions(self) -> dict[str, float]:
-        """The weights, with 0 for a reward of steps, which is no part of a completion's total."""
-        step_rewards = [name for name, options in self.rewards.items() if "steps" in options]
-        return self.weights | dict.fromkeys(step_rewards, 0.0)
-
-    def stage_dir(self, stage: str) -> Path:
-        return Path(self.output_dir) / stage
 
 
 OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Evaluate}

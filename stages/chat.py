@@ -14,7 +14,7 @@ from console.faults import RecipeError
 from console.terminal import clean, make_command, say
 from data import prompt
 from data.problems import LONGEST
-from machine.launch import to_machine
+from machine.launch import on_this_machine
 from runs.records import find_runs
 from runs.state import recipe_of
 from schema.recipe import Recipe
@@ -32,7 +32,7 @@ empty line  ends"""
 def main(run: list[str]):
     """Ask a run's policy questions of your own."""
     path = find_runs(run)[0]
-    recipe = to_machine(recipe_of(path))
+    recipe = on_this_machine(recipe_of(path))
     quiet_libraries()
     if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])

@@ -7,6 +7,7 @@ to say would be about another recipe.
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
@@ -15,12 +16,21 @@ from console.faults import Fault, RecipeError
 from console.terminal import clean, make_command, say
 from machine import hardware
 from machine.hardware import Card
-from machine.launch import counted, incomplete, launched_here, not_installed, to_machine
+from machine.launch import (
+    incomplete,
+    launched_here,
+    not_installed,
+    on_this_machine,
+    this_machine,
+    to_machine,
+)
+from machine.speed import hours_of_run
 from runs.identity import conflicts
 from runs.state import as_yaml, not_probed
 from schema.advice import LEVELS, fault_at, faults_of_error, tolerance_of, warnings_of
-from schema.configs import SECTIONS, hours_of_run, samples_from_server, size_of_run
-from schema.recipe import Recipe, refused_values
+from schema.configs import SECTIONS
+from schema.libraries import refused_values
+from schema.settings import Recipe, size_of_run
 from schema.stages import STAGES
 from stages.cli import quiet_libraries, run
 from training import problem_sets
@@ -40,7 +50,7 @@ def main(
         vllm_server: print nothing but the command of the vLLM server that the recipe samples from.
     """
     if vllm_server:
-        say(vllm_command(to_machine(recipe)))
+        say(vllm_command(on_this_machine(recipe)))
         return
     if show:
         say(as_yaml(recipe.resolved()))
@@ -54,11 +64,10 @@ def main(
     fitted, machine_faults = fitted_to_machine(recipe, card)
     if card and fitted is not recipe:
         card = Card(card.gib)  # its speed is one in 16 bits
-    recipe = fitted
+    recipe = replace(fitted, machine=this_machine())
     quiet_libraries()
     library_faults = _library_faults(recipe, rows, launched, card)
-    with counted(launched):
-        _say_size(recipe)
+    _say_size(recipe)
     if recipe.tolerance:
         say(tolerance_of(recipe))
     if tokens_per_second:
@@ -68,7 +77,7 @@ def main(
     say()
     _report([*machine_faults, *library_faults, *warnings_of(recipe)], faults)
     _conclude(faults)
-    if samples_from_server(recipe):
+    if recipe.samples_from_server:
         place = "in another terminal, on other GPUs (CUDA_VISIBLE_DEVICES=…)"
         say(f"next, {place}: {vllm_command(recipe)}")
     say(f"next: {make_command(stages[-1], recipe)}")
@@ -105,8 +114,7 @@ def _environment_faults(
         where = ", on the machine with that card"
         faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
     else:
-        with counted(launched):
-            faults += conflicts(recipe, stages[:-1])
+        faults += conflicts(recipe, stages[:-1])
     faults += incomplete(recipe, stages, launched)
     if not card:
         count_message = hardware.wrong_count(launched)

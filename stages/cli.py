@@ -30,7 +30,7 @@ from console.faults import (
 from console.terminal import clean, complain, is_main_process, say
 from data import limits
 from data.sources import DataError
-from machine.launch import device_line, launched_here, read_for, require, to_machine
+from machine.launch import device_line, launched_here, on_this_machine, read_for, require
 from runs.lock import unwritten
 from schema.recipe import Recipe
 from training.process_group import FAILED, LINGER, is_lost, leave, leave_group
@@ -95,7 +95,7 @@ def begin(name: str, recipe: Recipe, stages: tuple[str, ...]) -> Recipe:
     Raises:
         RecipeError: something is missing.
     """
-    fitted = to_machine(recipe)
+    fitted = on_this_machine(recipe)
     require(fitted, stages)
     say(f"{name}: {device_line(fitted, recipe.model.dtype)}")
     quiet_libraries()

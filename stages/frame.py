@@ -8,17 +8,17 @@ needs none of them. A stage's generator therefore does its own imports.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from console.faults import RecipeError
 from console.terminal import is_main_process, make_command, make_line, say
 from data.json_files import read_object
-from machine.launch import device_line, require, to_machine
+from machine.launch import device_line, is_launched, require, this_machine, to_machine
 from runs.state import RunFolder, find_run, not_probed, warm_start_of
-from schema import configs
-from schema.recipe import Recipe, require_values
+from schema.libraries import require_values, training_config
+from schema.settings import Recipe
 from schema.stages import STAGES, Stage, chain
 from schema.values import remote_trackers
 from stages.cli import quiet_libraries
@@ -96,6 +96,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     if folder.finished:
         _say_finished(name, folder)
         return
+    recipe = replace(recipe, machine=this_machine())
     say(f"{name}: {device_line(recipe, dtype)}")
     _say_trackers(name, recipe)
     quiet_libraries()
@@ -103,9 +104,9 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     from training.model import load_tokenizer
     from training.train import Interrupts
 
-    require_values(recipe, name)
-    args = configs.training_config(recipe, name)  # which starts the process group
-    interrupts = Interrupts(configs.cycle_of(recipe, name))
+    require_values(recipe, name, is_launched())
+    args = training_config(recipe, name)  # which starts the process group
+    interrupts = Interrupts(recipe.settings.cycle(name))
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out, data = load_data(recipe)
@@ -162,7 +163,7 @@ def _say_finished(name: str, folder: RunFolder):
 
 def _say_trackers(name: str, recipe: Recipe):
     """Name the services on the network to which a run is sent."""
-    trackers = remote_trackers(configs.setting(recipe, name, "report_to"))
+    trackers = remote_trackers(recipe.settings[name]["report_to"])
     if trackers:
         say(f"{name}: this run is sent to {' and '.join(trackers)}")
 

@@ -7,8 +7,9 @@ import os
 from console.faults import NotReached
 from console.terminal import make_command, say, say_markdown
 from machine.hardware import CARD_OPTION, Card
-from machine.launch import counted, launched_here, to_machine
-from schema.recipe import Recipe, require_values
+from machine.launch import is_launched, launched_here, this_machine, to_machine
+from schema.libraries import require_values
+from schema.settings import Recipe
 from stages.cli import quiet_libraries, run
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
 from training.model import load_tokenizer
@@ -85,12 +86,12 @@ def main(recipe: Recipe, card: Card | None = None):
     model."""
     quiet_libraries()
     launched = launched_here()
+    recipe = dataclasses.replace(recipe, machine=this_machine())
     if launched["num_processes"] == 1:  # a launcher's processes build their own configs
-        require_values(recipe, "grpo")
+        require_values(recipe, "grpo", is_launched())
     recipe = to_machine(recipe, card)
     prompt_tokens, source = longest_prompt(recipe)
-    with counted(launched):
-        text = table(recipe, prompt_tokens, shards(launched), card.gib if card else this_card())
+    text = table(recipe, prompt_tokens, shards(launched), card.gib if card else this_card())
     say_markdown(text)
     say(
         "\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are"

@@ -22,7 +22,7 @@ import sys
 from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import clean
 from machine.hardware import wrong_count
-from machine.launch import counted, launched_here, missing, read_for
+from machine.launch import launched_here, missing, read_for
 from runs.checkpoints import has_training
 from runs.identity import conflicts
 from runs.state import not_probed
@@ -73,8 +73,7 @@ def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | s
         count_message = wrong_count(launched)
         if count_message:
             faults.append(count_message)
-    with counted(launched):
-        faults += conflicts(recipe, training_stages)
+    faults += conflicts(recipe, training_stages)
     # `make probe-memory` names only one of the two, and trains nothing.
     if {"sft", "grpo"} <= set(stages):
         probe_fault = not_probed(recipe)

@@ -12,7 +12,6 @@ from console.terminal import make_command, say, say_markdown
 from evaluation import sample
 from runs.lock import lock
 from runs.state import PASS_RATES
-from schema.configs import setting
 from schema.recipe import Recipe
 from stages.cli import begin, run
 from training.model import load_tokenizer
@@ -26,7 +25,7 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     GRPO will."""
     recipe = begin("probe", recipe, ("evaluate",))
     folder = recipe.stage_dir("probe")
-    group_size = setting(recipe, "grpo", "num_generations")
+    group_size = recipe.settings["grpo"]["num_generations"]
     lock(folder)
     policy = sample.starting_policy(recipe)
     label = "sft" if policy.trained else "base"

@@ -16,8 +16,9 @@ import torch
 from console.faults import OUT_OF_MEMORY, RunStopped
 from console.terminal import make_command, say
 from data import prompt
-from schema import configs
-from schema.recipe import Recipe, require_values
+from machine.launch import is_launched
+from schema.libraries import require_values, training_config
+from schema.settings import Recipe
 from stages.cli import begin, run
 from training import memory
 from training.model import load_tokenizer
@@ -30,11 +31,11 @@ def main(recipe: Recipe):
     """Try a recipe's largest step, for real, and say how much memory it took."""
     recipe = begin("probe", recipe, ("grpo",))
     began = time.monotonic()
-    require_values(recipe, "grpo")
+    require_values(recipe, "grpo", is_launched())
     free, ended = [], threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         longest = worst_step(recipe, folder)
-        args = configs.training_config(longest, "grpo")
+        args = training_config(longest, "grpo")
         tokenizer = load_tokenizer(recipe)
         rows = longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)
         problems = rows[: max(1, args.generation_batch_size // args.num_generations)]
@@ -64,14 +65,14 @@ def _watch(free: list[int], ended: threading.Event):
 def worst_step(recipe: Recipe, folder: str) -> Recipe:
     """The recipe, changed to take two steps of completions that all reach their limit, in another
     folder."""
-    generation = configs.setting(recipe, "grpo", "generation_kwargs") or {}
-    limit = configs.setting(recipe, "grpo", "max_completion_length")
-    minimum = "min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens"
+    grpo = recipe.settings["grpo"]
+    minimum = "min_tokens" if grpo["use_vllm"] else "min_new_tokens"
+    options = (grpo["generation_kwargs"] or {}) | {minimum: grpo["max_completion_length"]}
     changed = {
         "max_steps": 2,  # the optimizer's states are there from the second step on
         "save_strategy": "no",
         "eval_steps": None,
-        "generation_kwargs": generation | {minimum: limit},
+        "generation_kwargs": options,
     }
     return dataclasses.replace(recipe, grpo=recipe.grpo | changed, output_dir=folder)
 

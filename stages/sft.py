@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from console.faults import Fault, RecipeError, said_by_library
 from console.terminal import say
 from data import prompt
-from schema import configs
+from schema.libraries import adapter_config
 from schema.names import tools_of
 from schema.recipe import Recipe
 from stages.cli import run
@@ -61,7 +61,7 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
             args=start.args,
             train_dataset=dataset,
             processing_class=tokenizer,
-            peft_config=configs.adapter_config(recipe),
+            peft_config=adapter_config(recipe),
         )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)

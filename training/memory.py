@@ -24,7 +24,7 @@ from transformers import (
 from console.faults import Fault, RecipeError, said_by_library
 from console.terminal import make_command
 from machine.launch import shares_weights
-from schema import configs
+from schema import libraries
 from schema.recipe import Recipe
 from training.merging import adapted_layers
 from training.model import base_model, checked_files, not_loaded, require_modules
@@ -129,7 +129,7 @@ def estimate(
     _require_dense(model, recipe)
     frozen, trained = parameter_bytes(model, recipe)
     # Not trl's config, which one process may refuse and the launcher's processes may accept.
-    args = SimpleNamespace(**configs.settings(recipe, "grpo"))
+    args = SimpleNamespace(**recipe.settings["grpo"])
     # The frozen reference policy: trl keeps a copy of the warm start's adapter; without a warm
     # start it switches the adapter off; a fully trained model has a second model beside it.
     reference = 0
@@ -140,7 +140,7 @@ def estimate(
     sampled_tokens = tokens
     if recipe.tools:  # trl gives every turn after a tool's the full length again, and then cuts it
         sampled_tokens += args.max_completion_length
-    sequences = batch * configs.generation(recipe.grpo).steps
+    sequences = batch * recipe.settings.generation.steps
     kv_cache = sequences * sampled_tokens * cache_bytes_per_token(config, recipe)
     shared = max(setting.optimizer_shards, setting.weight_shards)
     return Parts(
@@ -220,14 +220,14 @@ def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
         if recipe.adapter is not None:
             require_modules(recipe, model)
             with said_by_library(recipe.place("adapter", "target_modules")):
-                model = get_peft_model(model, configs.adapter_config(recipe))
+                model = get_peft_model(model, libraries.adapter_config(recipe))
     return model
 
 
 def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
     """(bytes of frozen weights, bytes of trained weights). With NF4 the weights of linear layers
     other than the head take half a byte each, and their quantisation constants."""
-    quantization = configs.quantization_config(recipe)
+    quantization = libraries.quantization_config(recipe)
     linear = set()
     if quantization is not None and quantization.load_in_4bit:
         for name, module in model.named_modules():
@@ -353,7 +353,7 @@ def vllm_cache_bytes(recipe: Recipe, tokens: int | None = None) -> float:
     """Bytes of vLLM's cache on one GPU, in 16 bits, for so many tokens; or for the longest text
     that it serves, without which it does not start."""
     config = model_config(recipe)
-    args = SimpleNamespace(**configs.settings(recipe, "grpo"))
+    args = SimpleNamespace(**recipe.settings["grpo"])
     window = config.get_text_config().max_position_embeddings
     per_token = cache_bytes_per_token(config, recipe) / args.vllm_tensor_parallel_size
     per_token *= min(1, 2 / getattr(torch, recipe.model.dtype).itemsize)

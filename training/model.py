@@ -38,7 +38,7 @@ from data import hub, prompt
 from machine import hardware
 from runs.files import hash_of_model, is_adapter
 from runs.versions import BASE, model_when_trained
-from schema import configs
+from schema import libraries
 from schema.advice import fault_at
 from schema.recipe import Recipe
 from schema.values import as_list
@@ -297,7 +297,7 @@ def load_model(
     if trained is None or has_adapter:
         name = base_model(recipe)
         revision = recipe.model.revision
-    quantization = configs.quantization_config(recipe)
+    quantization = libraries.quantization_config(recipe)
     options = {
         "attn_implementation": recipe.model.attn_implementation,
         "quantization_config": quantization,

@@ -14,7 +14,6 @@ from data.json_files import LARGEST, read_object
 from data.problems import HIDDEN, for_rewards, is_computed, is_here, load
 from data.sources import DataError, DataNotReached
 from runs.identity import changes, data_of
-from schema.configs import setting
 from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
 from schema.stages import STAGES, finished
@@ -201,7 +200,7 @@ def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], li
     """(problems that choose the checkpoint while training, those that compare the stages
     afterwards): never the same, for a checkpoint chosen by a measurement looks better in it than it
     is."""
-    if not setting(recipe, "grpo", "eval_steps"):
+    if not recipe.settings["grpo"]["eval_steps"]:
         return [], held_out
     choosing = recipe.evaluate.checkpoint_problems
     return held_out[:choosing], held_out[choosing:]

@@ -8,7 +8,6 @@ from console.terminal import say
 from data import prompt
 from data.problems import for_rewards
 from data.sources import DataError
-from schema import configs
 from schema.recipe import Recipe
 from training.problem_sets import why_mixed
 
@@ -62,10 +61,10 @@ def window_of(config) -> float:
 def longest_prompt(recipe: Recipe, config) -> float:
     """In tokens, beside the longest completion."""
     window = window_of(config)
-    vllm_window = configs.setting(recipe, "grpo", "vllm_max_model_length")
-    if configs.setting(recipe, "grpo", "use_vllm") and vllm_window:
-        window = min(window, vllm_window)
-    return window - configs.setting(recipe, "grpo", "max_completion_length")
+    grpo = recipe.settings["grpo"]
+    if grpo["use_vllm"] and grpo["vllm_max_model_length"]:
+        window = min(window, grpo["vllm_max_model_length"])
+    return window - grpo["max_completion_length"]
 
 
 def prompt_dataset(rows: list[dict], tokenizer, system: str | None) -> "Dataset":

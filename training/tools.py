@@ -15,7 +15,6 @@ from trl import chat_template_utils as templates
 
 from console.faults import Fault, RecipeError
 from data import prompt
-from schema.configs import setting
 from schema.names import tools_of
 from schema.recipe import Recipe
 
@@ -62,7 +61,7 @@ def use_tools(tokenizer, recipe: Recipe, prefix: str):
         message = "tools: the model's chat template does not know tools as Qwen2.5's does: leave"
         raise RecipeError([Fault(recipe.place("tools"), f"{message} them out, or take another")])
     tokenizer.chat_template = template
-    max_tokens = setting(recipe, "grpo", "max_completion_length")
+    max_tokens = recipe.settings["grpo"]["max_completion_length"]
     if call_tokens >= max_tokens:
         message = (
             f"grpo.max_completion_length: {max_tokens} tokens hold no call of `tools` and an answer"

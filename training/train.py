@@ -40,7 +40,6 @@ from runs.checkpoints import checkpoints_of, has_training, resume_advice
 from runs.lock import run_folders, unwritten
 from runs.records import public
 from runs.state import RunFolder
-from schema.configs import processes, setting, settings
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
 from training.callbacks import callbacks_of
@@ -378,19 +377,20 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
 def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     """The message that names the lines of the recipe to change, and to what."""
     size_key = "per_device_train_batch_size"
-    size = setting(recipe, stage, size_key)
-    steps = setting(recipe, stage, "gradient_accumulation_steps") * processes()
+    settings = recipe.settings[stage]
+    size = settings[size_key]
+    steps = settings["gradient_accumulation_steps"] * recipe.processes
     length = "max_length"
     if STAGES[stage].samples:
         length = "max_completion_length"
-    limit = setting(recipe, stage, length)
+    limit = settings[length]
     lines = ["out of memory. Change one of these:"]
     if size > 1:
         half = next(part for part in range(size // 2, 0, -1) if size % part == 0)
         more = f" gradient_accumulation_steps {steps} → {steps * size // half},"
-        per_generation = settings(recipe, stage).get("steps_per_generation")
+        per_generation = settings.get("steps_per_generation")
         if per_generation:
-            per_generation *= processes()
+            per_generation *= recipe.processes
             more += f" steps_per_generation {per_generation} → {per_generation * size // half},"
         lines.append(
             f"  {recipe.place(stage, size_key)}: {stage}.{size_key} {size} → {half}, and{more}"

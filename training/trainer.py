@@ -10,8 +10,8 @@ from transformers import PreTrainedModel, Trainer
 from trl import GRPOConfig, GRPOTrainer
 
 from console.faults import Fault, RecipeError, said_by_library
-from schema import configs
 from schema.configs import WITHOUT_SIGNAL
+from schema.libraries import adapter_config
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from training.cpu import speed_up_adapter
@@ -128,7 +128,7 @@ def _built(
         for name, weight in model.named_parameters():
             if weight.requires_grad:
                 trained_weights[name] = weight.data
-    adapter = None if warm_start else configs.adapter_config(recipe)
+    adapter = None if warm_start else adapter_config(recipe)
     with said_by_library(recipe.place("grpo")):
         trainer = kind(model=model, processing_class=tokenizer, peft_config=adapter, **arguments)
     if recipe.quantization is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from console.faults import Fault, RecipeError
 from console.terminal import is_main_process, say
-from schema.configs import samples_from_server, setting, vllm_dtype
+from schema.libraries import vllm_dtype
 from schema.recipe import Recipe
 from training.model import base_model
 
@@ -20,14 +20,15 @@ def command(recipe: Recipe) -> str:
     """A line for a shell: trl's command, which serves the base model; a trainer then sends its
     weights. The last four options are vLLM's. Sampling follows the recipe, not the model's folder.
     """
+    grpo = recipe.settings["grpo"]
     options = {
         "model": base_model(recipe),
-        "host": setting(recipe, "grpo", "vllm_server_host"),
-        "port": setting(recipe, "grpo", "vllm_server_port"),
+        "host": grpo["vllm_server_host"],
+        "port": grpo["vllm_server_port"],
         "dtype": vllm_dtype(recipe),
-        "tensor-parallel-size": setting(recipe, "grpo", "vllm_tensor_parallel_size"),
-        "max-model-len": setting(recipe, "grpo", "vllm_max_model_length"),
-        "vllm-model-impl": setting(recipe, "grpo", "vllm_model_impl"),
+        "tensor-parallel-size": grpo["vllm_tensor_parallel_size"],
+        "max-model-len": grpo["vllm_max_model_length"],
+        "vllm-model-impl": grpo["vllm_model_impl"],
         # trl's default for training leaves room for a trainer on the same GPU.
         "gpu-memory-utilization": recipe.grpo.get("vllm_gpu_memory_utilization"),
         "seed": recipe.seed,
@@ -59,16 +60,17 @@ def require_server(recipe: Recipe):
     Raises:
         RecipeError: nothing answers, or a server of another model.
     """
-    if not samples_from_server(recipe):
+    if not recipe.samples_from_server:
         return
     model = base_model(recipe)  # on every process: all wait until the first has built it
     if not is_main_process():
         return
-    host = setting(recipe, "grpo", "vllm_server_host")
+    grpo = recipe.settings["grpo"]
+    host = grpo["vllm_server_host"]
     if ":" in host:
         host = f"[{host}]"
-    url = f"http://{host}:{setting(recipe, 'grpo', 'vllm_server_port')}"
-    seconds = setting(recipe, "grpo", "vllm_server_timeout")
+    url = f"http://{host}:{grpo['vllm_server_port']}"
+    seconds = grpo["vllm_server_timeout"]
     say(f"grpo: waiting for the vLLM server at {url}, at most {seconds:g} s")
     deadline = time.monotonic() + seconds
     served = served_model(url)

@@ -33,7 +33,7 @@ def main():
     all_axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for run in options.runs:
         recipe = yaml.safe_load((run / "grpo" / "recipe.yaml").read_text(encoding="utf-8"))
-        size = configs.generation(recipe["grpo"]).completions
+        size = configs.generation(recipe["grpo"], 1).completions
         text = (run / "grpo" / "metrics.jsonl").read_text(encoding="utf-8")
         lines = [json.loads(line) for line in text.splitlines()]
         for axes, (key, title) in zip(all_axes, TITLES.items(), strict=True):

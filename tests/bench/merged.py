@@ -16,7 +16,7 @@ from peft import PeftModel, get_peft_model
 
 from data import prompt
 from machine.launch import device_line, to_machine
-from schema import configs
+from schema import libraries
 from schema.recipe import Recipe, load_recipe
 from stages.cli import recipe_arguments
 from training.merging import keep_base_exact, merge_at_random, tuners_of
@@ -118,7 +118,7 @@ def main():
     print("| B | survives: nearest | at random | mean difference, nats: nearest | at random |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     torch.manual_seed(0)
-    model = get_peft_model(load_model(recipe, tokenizer), configs.adapter_config(recipe)).eval()
+    model = get_peft_model(load_model(recipe, tokenizer), libraries.adapter_config(recipe)).eval()
     model, signs = young_adapter(model, texts)
     keep_base_exact(model)
     nearest = {}

@@ -12,7 +12,6 @@ import argparse
 from random import Random
 
 from data import prompt
-from schema import configs
 from schema.recipe import load_recipe
 from stages.cli import recipe_arguments
 from training.model import load_tokenizer
@@ -38,8 +37,8 @@ def main():
     options = parser.parse_intermixed_args()
     recipe = load_recipe(options.recipe, options.overrides, check=())
     tokenizer = load_tokenizer(recipe)
-    settings = configs.settings(recipe, "grpo")
-    batch, group = configs.generation(recipe.grpo).completions, settings["num_generations"]
+    settings = recipe.settings["grpo"]
+    batch, group = recipe.settings.generation.completions, settings["num_generations"]
     size, limit = settings["per_device_train_batch_size"], settings["max_completion_length"]
     lengths = []
     draw = Random(0)

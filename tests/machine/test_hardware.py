@@ -9,10 +9,10 @@ from ruamel.yaml import YAML
 
 from console.faults import RecipeError
 from machine import hardware
-from machine.launch import device_line, to_machine
+from machine.launch import device_line, on_this_machine, to_machine
 from runs.identity import conflict
 from runs.versions import versions_of
-from schema import configs
+from schema.libraries import training_config
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
 from tests.tables import cases
@@ -169,21 +169,21 @@ def test_a_t4_emulates_bfloat16_and_is_not_asked_to(machine, monkeypatch):
     assert torch.cuda.is_bf16_supported()
     assert not hardware.has_arithmetic("bfloat16")
     assert to_machine(recipe()).model.dtype == "float32"
-    assert configs.training_arguments(recipe(), "grpo")["bf16"] is False
+    assert on_this_machine(recipe()).settings["grpo"]["bf16"] is False
 
 
 def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
     monkeypatch.setattr(hardware, "has_gpu", lambda: True)
     monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)
     half, whole = (
-        configs.training_arguments(recipe(f"model.dtype={each}"), "grpo")
+        on_this_machine(recipe(f"model.dtype={each}")).settings["grpo"]
         for each in ("float16", "float32")
     )
     assert half["fp16"] and not half["bf16"] and whole["bf16"] and not whole["fp16"]
     for sharded in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
         monkeypatch.setenv(sharded, "true")
         with pytest.raises(RecipeError, match="float16 is not sharded here"):
-            configs.training_config(recipe("model.dtype=float16"), "grpo")
+            training_config(on_this_machine(recipe("model.dtype=float16")), "grpo")
         monkeypatch.delenv(sharded)
 
 

@@ -427,10 +427,9 @@ def test_a_default_is_shown_and_is_no_conflict(tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
-def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monkeypatch):
+def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path):
     def on(processes: int, *overrides: str):
-        monkeypatch.setenv("WORLD_SIZE", str(processes))
-        return read(tmp_path, *overrides)
+        return load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], processes=processes)
 
     size, steps = f"{stage}.per_device_train_batch_size", f"{stage}.gradient_accumulation_steps"
     folder = find_run(on(2, f"{size}=64", f"{steps}=1"), stage)

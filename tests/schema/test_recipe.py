@@ -15,8 +15,10 @@ from console.faults import RecipeError
 from console.terminal import make_command
 from schema import configs, rules
 from schema.advice import warnings_of
-from schema.configs import generation, section_class, setting, size_of_run
+from schema.configs import generation
+from schema.libraries import require_values, section_class
 from schema.recipe import load_recipe
+from schema.settings import Machine, size_of_run
 from schema.text import value_of
 from tests.support import SHIPPED, read_recipe, run_stage
 from tests.tables import cases, lacking, rows, yaml_text
@@ -37,7 +39,8 @@ LONG_RECIPES = {  # the recipe, its place, a part of the message
 def message_of(path: Path, text: str) -> str:
     path.write_text(text)
     with pytest.raises(RecipeError) as error:
-        load_recipe(path)
+        recipe = load_recipe(path, machine=Machine(has_gpu=False, has_bfloat16=False))
+        require_values(recipe, "grpo", is_launched=False)
     [line] = str(error.value).splitlines()
     return line
 
@@ -225,25 +228,22 @@ def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
     for override, steps in cycles.items():
         overrides = [f"grpo.{override}", "grpo.per_device_train_batch_size=8"]
         recipe = load_recipe(path, overrides, check=())
-        assert setting(recipe, "grpo", "save_steps") == steps
+        assert recipe.settings["grpo"]["save_steps"] == steps
 
 
 @cases(__file__, "processes_share_a_step")
-def test_processes_share_a_step(section, processes, values, shared, monkeypatch):
+def test_processes_share_a_step(section, processes, values, shared):
     """As many rows as one process has, or the numbers that fit."""
-    monkeypatch.setenv("WORLD_SIZE", str(processes))
-    messages = [text for _, text in rules.broken({section: values})]
+    messages = [text for _, text in rules.broken({section: values}, processes=processes)]
     refusals = [text for text in messages if "cannot share a step" in text]
-    split = configs.shared(section, values)
+    split = configs.shared(section, values, processes)
     if isinstance(shared, str):
         assert shared in refusals[0] and split is None
         return
     assert (split, refusals) == (shared, [])
-    monkeypatch.setenv("WORLD_SIZE", "1")
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
-    monkeypatch.setenv("WORLD_SIZE", str(processes))
-    recipe = dataclasses.replace(recipe, **{section: values})
-    assert configs.training_arguments(recipe, section).items() >= shared.items()
+    recipe = dataclasses.replace(recipe, processes=processes, **{section: values})
+    assert recipe.settings.arguments(section).items() >= shared.items()
 
 
 def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
@@ -252,7 +252,7 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
     for accumulated, steps, iterations in itertools.product(range(1, 7), range(1, 7), range(1, 4)):
         section = {"gradient_accumulation_steps": accumulated, "steps_per_generation": steps}
         section |= {"num_iterations": iterations, "per_device_train_batch_size": 8}
-        cycle, whole = generation(section)[2:]
+        cycle, whole = generation(section, 1)[2:]
         inside = False
         for batches in range(3, 8):
             epoch = batches * cycle

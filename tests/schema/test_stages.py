@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from schema import values
-from schema.sections import Recipe
+from schema.settings import Recipe
 from schema.stages import CHAIN, STAGES
 from tests.support import ROOT
 from training import tiny_models

@@ -13,8 +13,9 @@ import pytest
 from data import imports
 from evaluation import audit, findings
 from machine import hardware
+from machine.speed import hours_of_run, tokens_per_second
 from runs.state import find_run
-from schema import advice, configs
+from schema import advice
 from schema.recipe import load_recipe
 from stages import check, recipes
 from tests.support import (
@@ -149,14 +150,14 @@ def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, mon
 @row_cases(__file__, "hours")
 def test_a_header_says_the_hours_that_check_prints(row):
     """Of every recipe for GPUs."""
-    recipe = load_recipe(f"recipes/{row.case}.yaml", check=())
+    recipe = load_recipe(f"recipes/{row.case}.yaml", check=(), processes=row.cards)
     _, entries = recipes.header(Path(f"recipes/{row.case}.yaml").read_text())
     hours = dict(re.findall(r"(H100|A100|RTX 4090|L4) ([\d.]+)", entries["hours"]))
     assert set(hours) == {"H100", "A100"} or len(hours) == 4
     for name, number in hours.items():
         card = hardware.card_named(name)
-        speed = configs.tokens_per_second(recipe, card, row.billions, row.cards)
-        assert configs.hours_of_run(recipe, speed) == pytest.approx(float(number), abs=0.06)
+        speed = tokens_per_second(recipe, card, row.billions)
+        assert hours_of_run(recipe, speed) == pytest.approx(float(number), abs=0.06)
 
 
 def test_without_a_network_the_rest_is_checked(check_recipe, monkeypatch):

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from console.faults import RunStopped
-from schema import configs
 from schema.recipe import load_recipe
 from stages import probe_memory
 from tests.waits import until
 from training import memory
+from training.model import base_model
 
 TINY = ["data.validation=40", "grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
 
@@ -22,6 +22,7 @@ def test_the_largest_step_is_tried_with_the_longest_problems(tmp_path, monkeypat
     problems = [
         {"problem": "1+" * i + "1?", "solution": "1", "reasoning": None} for i in (3, 9, 1, 8)
     ]
+    base_model(recipe)  # is built in a temporary folder of its own
     monkeypatch.setattr(probe_memory, "load_train", lambda recipe: (problems, []))
     monkeypatch.setattr(
         probe_memory.tempfile, "TemporaryDirectory", lambda: Kept(tmp_path / "probe")
@@ -58,9 +59,9 @@ def test_the_peak_is_what_the_card_had_left_and_not_what_torch_counts(monkeypatc
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", TINY)
     monkeypatch.setattr(probe_memory, "grpo_trainer", trainer)
     monkeypatch.setattr(probe_memory, "begin", lambda name, recipe, stages: recipe)
-    monkeypatch.setattr(probe_memory, "require_values", lambda recipe, section: None)
+    monkeypatch.setattr(probe_memory, "require_values", lambda *arguments: None)
     args = SimpleNamespace(generation_batch_size=8, num_generations=4)
-    monkeypatch.setattr(configs, "training_config", lambda recipe, section: args)
+    monkeypatch.setattr(probe_memory, "training_config", lambda recipe, section: args)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", free_and_total)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 30 * memory.GIB)

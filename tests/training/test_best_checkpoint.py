@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from transformers import TrainerControl, TrainerState
 
-from schema.configs import ACCURACY, RIGHT, even_batch
+from schema.configs import ACCURACY, RIGHT
+from schema.settings import even_batch
 from tests.tables import cases, lacking
 from training.saving import KeepBest
 from training.scoring import Scores
@@ -81,6 +82,5 @@ def test_a_run_that_learns_with_noise_is_seldom_stopped():
     ("problems", "at_most", "processes", "batch"),
     [(100, 64, 1, 50), (100, 8, 1, 5), (100, 8, 4, 5), (100, 8, 3, 0)],
 )
-def test_every_batch_of_held_out_problems_is_full(problems, at_most, processes, batch, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", str(processes))
-    assert even_batch(problems, at_most) == batch
+def test_every_batch_of_held_out_problems_is_full(problems, at_most, processes, batch):
+    assert even_batch(problems, at_most, processes) == batch

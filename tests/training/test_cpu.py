@@ -19,7 +19,8 @@ from transformers import (
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.kernels import ChunkedLogProbFunction
 
-from schema import configs
+from machine.launch import on_this_machine
+from schema.libraries import training_config
 from schema.recipe import load_recipe
 from tests.support import LORA, run_program
 from training import cpu, sampling
@@ -351,7 +352,7 @@ def test_a_gpu_does_too(restored):
 def test_the_head_reads_the_completions_alone_and_returns_the_same(restored, tmp_path):
     """trl leaves the switch to itself: it is gone when this fails."""
     recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"], check=())
-    args = configs.training_config(recipe, "grpo")
+    args = training_config(on_this_machine(recipe), "grpo")
     rows = load_train(recipe)[0][:64]
     trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)
     ids = torch.randint(3, 90, (4, 20), generator=torch.Generator().manual_seed(0))
@@ -443,7 +444,7 @@ def passes(restored, tmp_path):
     share it or not, the gradients, and how many tokens the backbone read."""
     overrides = [LORA, "sft=null", "grpo.gradient_checkpointing=false", f"output_dir={tmp_path}"]
     recipe = load_recipe(RECIPE, overrides, check=())
-    args = configs.training_config(recipe, "grpo")
+    args = training_config(on_this_machine(recipe), "grpo")
     rows = load_train(recipe)[0][:64]
     trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)
     for name, weight in trainer.model.named_parameters():
@@ -547,7 +548,7 @@ def test_a_group_stays_in_its_micro_batch(setting, kept, restored, tmp_path):
     overrides += [f"grpo.{setting}", "sft=null", LORA, f"output_dir={tmp_path}"]
     recipe = load_recipe(RECIPE, overrides)
     grpo.main(recipe)
-    groups = 16 // configs.training_config(recipe, "grpo").num_generations
+    groups = 16 // training_config(on_this_machine(recipe), "grpo").num_generations
     assert len(batches) == 8 and (batches == [groups] * 8) is kept
     assert len(rounds) == 2  # each step samples without rows that have ended
 

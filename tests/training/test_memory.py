@@ -11,7 +11,7 @@ from evaluation import findings
 from evaluation.findings import model_findings
 from machine.hardware import card_named
 from machine.launch import launch
-from schema import configs
+from schema import libraries
 from schema.recipe import load_recipe
 from stages import memory as memory_table
 from tests.tables import row_cases
@@ -28,7 +28,7 @@ def really_there(recipe) -> dict[str, int]:
     """Bytes of a model's tensors after one step of AdamW."""
     model = load_model(recipe, load_tokenizer(recipe))
     if recipe.adapter is not None:
-        model = get_peft_model(model, configs.adapter_config(recipe))
+        model = get_peft_model(model, libraries.adapter_config(recipe))
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     scales = []

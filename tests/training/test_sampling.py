@@ -16,7 +16,7 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from console.faults import RecipeError
-from schema import configs
+from schema import libraries
 from schema.recipe import load_recipe
 from tests.bench.merged import RATES, difference, set_size, surviving_share, young_adapter
 from tests.made_runs import TABLE
@@ -45,7 +45,7 @@ def tuned(*overrides: str, size: float = 0.1):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA, *overrides], check=())
     torch.manual_seed(0)
     base = load_model(recipe, load_tokenizer(recipe))
-    model = get_peft_model(base, configs.adapter_config(recipe)).eval()
+    model = get_peft_model(base, libraries.adapter_config(recipe)).eval()
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=size)

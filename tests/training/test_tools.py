@@ -12,11 +12,12 @@ from data.made import products
 from data.problems import load
 from evaluation import engines
 from evaluation.audit import score_responses, with_wrong_answers
+from machine.launch import on_this_machine
 from rewards.completion import content
 from rewards.tools import calculator
 from rewards.verifier.hosts import judged_text
 from runs.records import completion_files
-from schema import configs
+from schema.libraries import training_config
 from schema.names import tools_of
 from schema.recipe import load_recipe
 from schema.sections import Sampling
@@ -142,7 +143,7 @@ def calling(tmp_path_factory):
     recipe = load_recipe(TINY, [*FEW, f"output_dir={tmp_path_factory.mktemp('tools')}"], check=())
     tokenizer = load_tokenizer(recipe)
     rows = load("products", "train", {"digits": 2, "rows": 60, "calls": 1.0})[0]
-    args = configs.training_config(recipe, "grpo")
+    args = training_config(on_this_machine(recipe), "grpo")
     trainer = grpo_trainer(recipe, args, tokenizer, rows, [], None)
     solved = tokenised(rows[:8], tokenizer, None, None, tools_of(recipe))
     optimizer = torch.optim.AdamW(trainer.model.parameters(), 3e-3)

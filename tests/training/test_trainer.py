@@ -5,6 +5,7 @@ import os
 import random
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from evaluation import engines
-from schema import configs
+from machine.launch import on_this_machine
+from schema import configs, libraries
 from schema.recipe import RecipeError, load_recipe
+from schema.settings import Machine
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
@@ -36,7 +39,7 @@ def recipe(*overrides: str):
 def trainer_of(name: str, *overrides: str, warm_start: Path | None = None):
     """The trainer of a recipe's first 64 problems."""
     tiny = load_recipe(f"recipes/{name}.yaml", overrides, check=())
-    args = configs.training_config(tiny, "grpo")
+    args = libraries.training_config(on_this_machine(tiny), "grpo")
     rows, held_out = load_train(tiny)
     chosen, _ = share_held_out(tiny, held_out)
     return grpo_trainer(tiny, args, load_tokenizer(tiny), rows[:64], chosen, warm_start)
@@ -63,7 +66,8 @@ def test_the_sampler_is_corrected_token_by_token():
     other = recipe("grpo.vllm_importance_sampling_mode=sequence_mask")
     modes = []
     for each in (recipe(), other):
-        modes.append(configs.training_config(each, "grpo").vllm_importance_sampling_mode)
+        args = libraries.training_config(on_this_machine(each), "grpo")
+        modes.append(args.vllm_importance_sampling_mode)
     assert modes == ["token_truncate", "sequence_mask"]
     # trl's own, for which ours stands in
     assert GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"
@@ -121,14 +125,16 @@ def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, row
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
-def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
+def test_the_held_out_problems_go_into_full_batches(processes):
     """On any usual number of GPUs, as the recipe ships; into one for vLLM, which is woken for
     each."""
-    monkeypatch.setenv("WORLD_SIZE", str(processes))
     shared = [f"{stage}.gradient_accumulation_steps=48" for stage in ("sft", "grpo")]
-    recipes = recipe(*shared), recipe(*shared, "grpo.use_vllm=false")
-    defaults = [configs.own_defaults(each, "grpo") for each in recipes]
-    by_vllm, without = (values["per_device_eval_batch_size"] for values in defaults)
+    sizes = []
+    for use_vllm in ("true", "false"):
+        overrides = [*shared, f"grpo.use_vllm={use_vllm}"]
+        shipped = load_recipe("recipes/qwen-math-lora.yaml", overrides, processes=processes)
+        sizes.append(shipped.settings["grpo"]["per_device_eval_batch_size"])
+    by_vllm, without = sizes
     assert by_vllm * processes == 192
     assert 192 % (without * processes) == 0 and without <= 16
 
@@ -186,7 +192,7 @@ def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
     """Everywhere the same: in the evaluation, the largest step, the advice when memory runs out."""
     silent = load_recipe("recipes/qwen-coder-0.5b-lora.yaml", check=())
     assert "max_completion_length" not in silent.grpo
-    args = configs.training_config(silent, "grpo")
+    args = libraries.training_config(on_this_machine(silent), "grpo")
     assert engines.max_new_tokens(silent) == args.max_completion_length == 512
     worst = probe_memory.worst_step(silent, tmp_path).grpo
     assert worst["generation_kwargs"] == {"min_tokens": 512}
@@ -215,12 +221,10 @@ def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):
     """accelerate's configs for GPUs say bf16, and the library lets that stand where its own field
     is off."""
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    monkeypatch.setattr(configs.hardware, "has_arithmetic", lambda dtype: True)
-    configs.training_arguments(recipe(), "grpo")
-    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "bf16"
-    monkeypatch.setattr(configs.hardware, "has_arithmetic", lambda dtype: dtype == "float32")
-    configs.training_arguments(recipe(), "grpo")
-    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "no"
+    for has_bfloat16, mode in ((True, "bf16"), (False, "no")):
+        machine = Machine(has_gpu=False, has_bfloat16=has_bfloat16)
+        libraries.training_config(replace(recipe(), machine=machine), "grpo")
+        assert os.environ["ACCELERATE_MIXED_PRECISION"] == mode
 
 
 FSDP2 = """

@@ -19,7 +19,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from schema import configs
+from machine.launch import on_this_machine
+from schema.libraries import training_config
 from schema.recipe import load_recipe
 from tests.support import GPU_TABLE, ROOT, WITH_VLLM, has_lines
 from tests.waits import run_command, start_command, until
@@ -56,7 +57,7 @@ class Run:
         recipe = load_recipe(RECIPE, overrides, check=())
         tokenizer = load_tokenizer(recipe)
         self.end = tokenizer.eos_token_id
-        args = configs.training_config(recipe, "grpo")
+        args = training_config(on_this_machine(recipe), "grpo")
         args.save_strategy, args.num_generations_eval, args.per_device_eval_batch_size = "no", 1, 8
         rows, _ = load_train(recipe)
         self.trainer = grpo_trainer(recipe, args, tokenizer, rows, [], None)

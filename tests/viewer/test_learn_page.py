@@ -10,7 +10,8 @@ import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
-from schema import configs
+from machine.launch import on_this_machine
+from schema.libraries import training_config
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines
 from tests.viewer import bandit
@@ -248,7 +249,7 @@ def test_the_programs_loss_and_its_gradient_are_trls(by_default, tmp_path):
     overrides = [f"grpo.beta={made['BETA']}", f"output_dir={tmp_path}"]
     overrides += [f"grpo.per_device_train_batch_size={made['G']}"]
     recipe = load_recipe(f"recipes/{name}.yaml", overrides, check=())
-    args, tokenizer = configs.training_config(recipe, "grpo"), load_tokenizer(recipe)
+    args, tokenizer = training_config(on_this_machine(recipe), "grpo"), load_tokenizer(recipe)
     assert made["EPSILON"] == args.epsilon and made["G"] == args.num_generations
     trainer = grpo_trainer(recipe, args, tokenizer, load_train(recipe)[0][:64], [], None)
     trainer.current_gradient_accumulation_steps = 1
