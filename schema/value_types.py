@@ -182,7 +182,7 @@ def _in_order(span: list) -> list:
 def span(kind: CoreSchema) -> CoreSchema:
     """A list of the lowest and the highest value, both of one type."""
     pair = core.list_schema(kind, min_length=2, max_length=2, strict=True)
-    words = f"a list of the lowest and the highest, each {kind['custom_error_message']}"
+    words = f"a list of the lowest and then the highest, each {kind['custom_error_message']}"
     return expected(words, core.no_info_after_validator_function(_in_order, pair))
 
 

@@ -21,7 +21,7 @@ LONGEST = 500  # lines of a file
 # What the house may have: statements of Python, which no packing of lines makes fewer, lines of
 # tests, and lines of the page's JavaScript. A change that needs more raises its number and says why
 # in its message.
-BUDGET = {"rewards/verifier/": 3_460, "everything else": 13_540}
+BUDGET = {"rewards/verifier/": 3_460, "everything else": 13_420}
 TEST_LINES = 24_100
 SCRIPT_LINES = 2_650
 # The words, by white space, of the pages in docs/, and of one that is longer than the others.
