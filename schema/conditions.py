@@ -89,7 +89,7 @@ def uneven_share(stage: str) -> Callable[[Values], dict | None]:
                 shares.append(configs.shared(trained, vars(getattr(values, trained)), count))
             if None not in shares and values.evaluate.checkpoint_problems % count == 0:
                 counts.append(str(count))
-        return {"count": values.processes, "counts": " or ".join(counts)}
+        return {"counts": " or ".join(counts)}
 
     return facts
 
@@ -173,14 +173,6 @@ def saves_without_evaluation(values: Values) -> dict | None:
         return None
     multiple = lcm(between, values.sampled.aligned_steps)
     return {"saving": _saving_key(values), "every": every, "multiple": multiple}
-
-
-def unevenly_chosen(values: Values) -> dict | None:
-    """Whether the processes cannot share the problems that choose the checkpoint."""
-    choosing = values.evaluate.checkpoint_problems
-    if not values.grpo.eval_steps or choosing % values.processes == 0:
-        return None
-    return {"count": values.processes}
 
 
 def upper_clip(values: Values) -> float:

@@ -246,9 +246,11 @@ VALIDATION = [
     ),
     Rule(
         "grpo.eval_steps",
-        conditions.unevenly_chosen,
-        "{count} processes cannot share evaluate.checkpoint_problems ="
-        " {evaluate.checkpoint_problems} problems evenly; take a multiple of {count}",
+        lambda values: (
+            values.grpo.eval_steps and values.evaluate.checkpoint_problems % values.processes
+        ),
+        "{processes} processes cannot share evaluate.checkpoint_problems ="
+        " {evaluate.checkpoint_problems} problems evenly; take a multiple of {processes}",
     ),
     Rule(
         "grpo.eval_steps",
@@ -302,9 +304,9 @@ for stage in STAGES:
         Rule(
             f"{stage}.per_device_train_batch_size",
             conditions.uneven_share(stage),
-            f"{{count}} processes cannot share a step of {{{stage}.per_device_train_batch_size}} ×"
-            f" {{{stage}.gradient_accumulation_steps}} (gradient_accumulation_steps) evenly: take"
-            " PROCESSES={counts}, or change the batch",
+            "{processes} processes cannot share a step of"
+            f" {{{stage}.per_device_train_batch_size}} × {{{stage}.gradient_accumulation_steps}}"
+            " (gradient_accumulation_steps) evenly: take PROCESSES={counts}, or change the batch",
         ),
         Rule(
             f"{stage}.warmup_steps",
