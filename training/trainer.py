@@ -1,4 +1,14 @@
-"""trl's GRPOTrainer, built as a recipe describes it."""
+"""trl's GRPOTrainer, built as a recipe describes it.
+
+What happens to a completion, in order:
+
+1. A `Rollout` samples it (sampling.py), or vLLM does.
+2. trl asks each `GuardedReward` (scoring.py), which calls a reward of the recipe; `correct_answer`
+   asks the verifier. `Scores` keeps the batch for the callbacks (callbacks.py).
+3. `GRPO._calculate_rewards` logs how many groups are without signal.
+4. trl makes the advantages; with rewards of steps, `StepAdvantages` (step_rewards.py) adds theirs.
+5. `LeanLoss` (lean_loss.py) gives trl's loss what can change it.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -343,6 +343,18 @@ def test_a_small_model_computes_as_before(restored):
     assert trl.trainer.utils._use_triton(torch.device("cpu")) is False
 
 
+@pytest.mark.parametrize("small", [0, 10**9])
+def test_generate_stands_under_one_wrapper(small, restored, tmp_path):
+    restored.setattr(cpu, "SMALL", small)
+    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"], check=())
+    args = configs.training_config(recipe, "grpo")
+    rows = load_train(recipe)[0][:64]
+    policy = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None).model
+    assert type(policy.generate) is Rollout
+    assert policy.generate.generate == type(policy).generate.__get__(policy)
+    assert "generate" not in vars(policy.get_base_model())
+
+
 def test_a_gpu_does_too(restored):
     restored.setattr(cpu, "SMALL", 0)
     restored.setattr(cpu, "has_gpu", lambda: True)
