@@ -58,6 +58,8 @@ def answer_in(gold: str, answer: str, question: Question) -> str | None:
     bare_words = [word.strip(PUNCTUATION) for word in words]
     first, last = _inner_words(bare_words)
     if isinstance(value(gold), Words):
+        if re.match(r"\s*-\s*\\text", answer):  # a negative name is none
+            return None
         return " ".join(words[first:]).rstrip(".!") or None
     if not words or bare_words[-1].lower() in _UNFINISHED:
         return None

@@ -11,7 +11,7 @@ from .notation import plain
 from .numerals import SCALES, is_number_word
 from .phrases import REQUESTS, asks_for
 from .tables import rows, word_lists
-from .units import KINDS, NAMES, kind_of, parts_of
+from .units import KINDS, NAMES, RATES, kind_of, parts_of
 from .units import unit as unit_name
 
 _WORDS = word_lists("words.tsv")
@@ -46,7 +46,7 @@ _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
 # A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
 _UNIT_OF_QUESTION = re.compile(
     rf"(?<![A-Za-z\\])[A-Za-z]+(?![A-Za-z])(?![ -]old)|[{_SIGNS.replace('$', '')}]"
-    r"|\$ ?\.?\d[\d,.]*(?![\d$])(?!\\?\$|\(| ?[-=+*^<>\\{}])|(?<=\d)[\"”″]"
+    r"|\$ ?\.?\d[\d,.]*+(?![A-Za-z$])(?!\\?\$|\(| ?[-=+*^<>\\{}])|(?<=\d)[\"”″]"
 )
 _NUMBER_BEFORE = re.compile(
     r"(?:\d|\b([a-z]+))(?: more| extra| full)?(?:[\s,~}$-]|\\[,;]|\\text\{)*$"
@@ -54,12 +54,16 @@ _NUMBER_BEFORE = re.compile(
 # The time during which something happens is none of the times that the question measures: "in 4
 # weeks", "5 days a week".
 _DURING = re.compile(r"(?i)\b(?:over|in|after|within|during) (?:the (?:\w+ )?)?[\w.,-]+[\s-]*\Z")
+_PER = re.compile(r"(?:/ ?|\bper )\Z")
+_ORDINAL = re.compile("third|[a-z]+th")  # "on the third day"
 _AND_A_HALF = re.compile(r"(?i)[a-z]+ and a half\b|(?<=half an )[a-z]+")
 _FREQUENCY = re.compile(r"(?i)(?:day|week|month)s? (?:a|an|per|each|every|of (?:the|each|every)) ")
 _OTHER_KINDS = {"deg": ["temperature"], "oz": ["volume"]}
 _POWERS = {"2": "an area", "3": "a volume"}  # of a length, by what a question asks for
 _SENTENCE = re.compile(r"(?<=[.!?。？])(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+")
 TIMES = ["s", "min", "h", "day", "week", "month", "year"]
+_CALENDAR = frozenset(["day", "week", "month", "year"])
+_LONGER = {"s": ["min", "h"], "min": ["h"]}
 _UNIT_WORDS = [word for word in NAMES if len(word) > 1 or not word.isascii()]
 _LONGEST_FIRST = sorted(_UNIT_WORDS, key=len, reverse=True)
 
@@ -222,14 +226,18 @@ class Question:
         """Whether the question counts another unit of the kind: "How many leap years"."""
         counted = [_undivided(words)[:4] for words in self._counted]
         counted = {unit_name(f" {word}") for word in chain(*counted)}
-        return base not in counted and kind_of(base) in map(kind_of, counted & KINDS.keys())
+        kinds = {kind_of(base), *_OTHER_KINDS.get(base, ())}
+        return base not in counted and not kinds.isdisjoint(map(kind_of, counted & KINDS.keys()))
 
     def _measures_with(self, base: str, kind: str) -> bool:
         """Whether the question measures with this unit of its kind, or asks for the kind and
-        measures with none. Of several units the most frequent one counts, of times the longer one;
-        where cents stand beside dollars, money is dollars."""
-        mentioned, measured = self._units
-        units = measured if kind == "time" and base in mentioned else mentioned
+        measures with none. Of several units one has to be measured clearly more often than the
+        others; where cents stand beside dollars, money is dollars."""
+        mentioned, measured, counted = self._units
+        units = mentioned
+        if kind == "time" and base in mentioned and not asks_for("an end", self._clause):
+            units = counted if base in _CALENDAR else measured
+            units = units.keys() | mentioned.intersection(_LONGER.get(base, ()))
         rivals = {unit for unit in units if kind_of(unit) == kind} - {base}
         if self.is_foreign:
             return base in mentioned or not rivals
@@ -244,10 +252,12 @@ class Question:
 
     def _may_be_measured(self, kind: str, mentioned: set[str]) -> bool:
         """Whether a number may have a unit of this kind, none of which the question names."""
-        kinds = self._kinds_asked_for or ()
+        kinds = self._kinds_asked_for or set()
         if _UNCOUNTED.issubset(kinds):
             return False
-        if "money" in kinds and kind != "money" and any(map(_is_of_money, mentioned)):
+        # "How long" asks for hours where the question has hours, and no feet.
+        kinds_mentioned = set(map(kind_of, mentioned))
+        if kind not in kinds_mentioned and not kinds.isdisjoint(kinds_mentioned):
             return False
         if kind in _kinds_named(self.text.lower()) or not _ENGLISH.search(self.text):
             return True
@@ -255,38 +265,62 @@ class Question:
 
     def _is_rather(self, base: str, rival: str) -> bool:
         """Whether a number without a unit is rather one of `base` than of its `rival`."""
-        _, measured = self._units
-        if measured[base] != measured[rival]:
-            return measured[base] > measured[rival]
-        if base not in TIMES or rival not in TIMES:
-            return not measured[rival]
+        if base in TIMES and rival in TIMES:
+            return self._is_rather_time(base, rival)
+        _, measured, _ = self._units
+        return 2 * measured[base] >= 3 * measured[rival]
+
+    def _is_rather_time(self, base: str, rival: str) -> bool:
+        """Whether a time is rather one of `base`: what lasts hours on some days is hours, unless
+        the day is asked on which it ends; else it is the more frequent unit, or the longer one."""
+        _, counts, all_counts = self._units
+        if (base in _CALENDAR) != (rival in _CALENDAR):
+            is_clock = base not in _CALENDAR and counts[base] > 0
+            return is_clock and not asks_for("an end", self._clause)
+        if base in _CALENDAR:
+            counts = all_counts
+        elif counts[base] == 1 and not counts[rival]:  # "30 minutes" beside "50 miles per hour"
+            return TIMES.index(base) > TIMES.index(rival)
+        if counts[base] != counts[rival]:
+            return counts[base] > counts[rival]
         return TIMES.index(base) > TIMES.index(rival)
 
     @cached_property
-    def _units(self) -> tuple[set[str], Counter[str]]:
-        """The units whose names the question has, and how often each stands behind a number that is
-        not the time during which something happens."""
+    def _units(self) -> tuple[set[str], Counter[str], Counter[str]]:
+        """The units whose names the question has, how often each stands behind a number that is
+        not the time during which something happens, and how often behind any number."""
         if self.is_foreign:
             return self._foreign_units()
         mentioned = set()
         measured = Counter()
+        counted = Counter()
         for match in _UNIT_OF_QUESTION.finditer(self.text):
             word = match[0].rstrip("0123456789., ")
             word = "inch" if word in '"”″' else word
             name = NAMES.get(word) or NAMES.get(word.lower())
-            if name not in KINDS or word == "has":
-                continue
             start = match.start()
+            before = self.text[:start][-60:]
+            is_measured = self._is_behind_number(start) or not word.isalpha()
+            if word.lower() in RATES:
+                mentioned.update(RATES[word.lower()].split(" / "))
+            # "her second car", but "9 feet per second"
+            is_ordinal = word.lower() == "second" and not (is_measured or _PER.search(before))
+            if name not in KINDS or word == "has" or is_ordinal:
+                continue
             is_condition = KINDS[name] == "time" and (
-                _DURING.search(self.text[:start][-60:]) or _FREQUENCY.match(self.text, start)
+                _DURING.search(before) or _FREQUENCY.match(self.text, start)
             )
-            if (self._is_behind_number(start) and not is_condition) or not word.isalpha():
-                measured[name] += 1
+            # "a 12-ounce drink"
+            is_size = KINDS[name] in ("mass", "volume") and before.endswith("-")
+            if is_measured and not is_size:
+                counted[name] += 1
+                measured[name] += not is_condition
             if len(word) > 2 and word not in ANNOUNCING:
                 mentioned.add(name)
-        return mentioned | measured.keys(), measured
+        measured = +measured
+        return mentioned | counted.keys(), measured, counted
 
-    def _foreign_units(self) -> tuple[set[str], Counter[str]]:
+    def _foreign_units(self) -> tuple[set[str], Counter[str], Counter[str]]:
         """The units whose names a question in a language without spaces has."""
         text = self.text.lower()
         named = set()
@@ -294,13 +328,15 @@ class Question:
             if word.lower() in text:
                 named.add(NAMES[word])
                 text = text.replace(word.lower(), " ")  # no 厘米 in 平方厘米
-        return named, Counter(named)
+        return named, Counter(named), Counter(named)
 
     def _is_behind_number(self, start: int) -> bool:
         """Whether the word that begins here stands behind a number, or behind "and a half"."""
         before = _NUMBER_BEFORE.search(self.text[max(0, start - 20) : start])
-        if before is not None and (not before[1] or is_number_word(before[1])):
-            return True
+        if before is not None:
+            word = before[1]
+            if not word or (is_number_word(word) and not _ORDINAL.fullmatch(word)):
+                return True
         return _AND_A_HALF.match(self.text, start) is not None
 
     @cached_property

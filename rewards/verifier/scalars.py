@@ -192,7 +192,7 @@ def words(text: str) -> Words | None:
     bare = without_text(text)
     if "\\" in bare or re.search(r"[\d=+*/^_<>|(){}\[\]]", bare):
         return None
-    if re.match(r"\s*-[^\W\d_]", bare):  # a negative name is none
+    if re.match(r"\s*-(?:[^\W\d_]|\\text)", text):  # a negative name is none
         return None
     letters = re.findall(r"[^\W\d_]+", bare)
     has_word = any(len(word) > 3 or not word.isascii() for word in letters)

@@ -173,6 +173,59 @@ def _bare(gold: str) -> str:
     return key(text) if n is None else str(n)
 
 
+# Another unit for each unit of a dimension.
+SWAPPED = {
+    "dollars": ["cents", "minutes"],
+    "minutes": ["hours", "seconds", "dollars"],
+    "hours": ["minutes", "days", "miles"],
+    "days": ["hours", "weeks"],
+    "weeks": ["days", "months"],
+    "months": ["years", "weeks"],
+    "years": ["months", "dollars"],
+    "miles": ["feet", "kilometers", "hours"],
+    "feet": ["inches", "yards"],
+    "inches": ["feet", "centimeters"],
+    "meters": ["centimeters", "kilometers"],
+    "pounds": ["ounces", "kilograms"],
+    "ounces": ["pounds", "grams"],
+    "gallons": ["liters", "ounces"],
+}
+
+
+def _golds_with_units(split: str) -> list[tuple[str, str, str]]:
+    """GSM8K's questions and golds with the unit that the last line of the solution gives to the
+    gold, where the question has that unit too."""
+    rows = []
+    for question, solution in zip(*_rows(f"gsm8k-{split}", "question", "answer"), strict=True):
+        gold = gold_answer(solution)
+        lines = re.sub("<<.*?>>", "", solution.partition("####")[0]).strip().splitlines()
+        last_line = re.sub(r"(?<=\d),(?=\d{3})", "", lines[-1])
+        behind_gold = rf"(\$ ?)?(?<![\d.]){re.escape(gold)}(?:\.0+)?(?![\d.]*\d)(?: ([a-z]+))?"
+        *_, match = [None, *re.finditer(behind_gold, last_line)]
+        unit = "dollars" if match and match[1] else match and match[2]
+        is_in_question = "$" in question if unit == "dollars" else f" {unit}" in question
+        if unit in SWAPPED and is_in_question:
+            rows.append((question, gold, unit))
+    return rows
+
+
+@pytest.mark.slow
+@needs_data
+def test_the_unit_of_the_question_behind_the_box_is_paid_and_another_is_not():
+    rows = _golds_with_units("test")
+    assert len(rows) > 400
+    questions, golds, units = zip(*rows, strict=True)
+    boxes = [rf"So it comes to $\boxed{{{gold}}}$" for gold in golds]
+    right = [f"{box} {unit}." for box, unit in zip(boxes, units, strict=True)]
+    refused = [verdict for verdict in judge_all(right, golds, questions) if not verdict.right]
+    assert len(refused) <= len(rows) / 100
+    for n in range(3):
+        others = [SWAPPED[unit][n % len(SWAPPED[unit])] for unit in units]
+        wrong = [f"{box} {other}." for box, other in zip(boxes, others, strict=True)]
+        verdicts = judge_all(wrong, golds, questions)
+        assert [row for row, verdict in zip(rows, verdicts, strict=True) if verdict.right] == []
+
+
 @pytest.mark.slow
 @needs_data
 def test_respelled_golds_are_right_and_changed_ones_wrong():
