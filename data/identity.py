@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from data.files import DataError
 from data.prompt import TURNS
-from data.sources import DataError
 
 # Marks of LaTeX around a formula, and characters without a width.
 _UNSEEN = re.compile(r"\\[()\[\]]|[$\u00ad\u200b-\u200f\u2060\ufeff]")

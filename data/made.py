@@ -6,7 +6,7 @@ import random
 import zlib
 from collections.abc import Iterator
 
-from data.sources import DataError
+from data.files import DataError
 
 
 def _require(**ranges: tuple):

@@ -2,21 +2,15 @@
 Hub. The columns may have any names; usual ones are guessed, and what was guessed is said."""
 
 import ast
-import codecs
 import contextlib
-import csv
-import gzip
-import io
 import json
 import re
-import zlib
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from data.files import FILE_TYPES, DataError, read_files
 from data.prompt import TURNS
-from data.sources import DataError, from_hub, parquet, require_distinct, within_limits
+from data.sources import from_hub
 
 # What a row is made of, and the names that its column may have, the likeliest first.
 # A column `answer` beside `final_answer` may hold a worked solution, and so may a column `solution`
@@ -58,7 +52,7 @@ class Rows(list):
 
 def of_file(file: str, part: str, /, columns: dict | None = None) -> Rows:
     """The rows of a file, the same for every part."""
-    return _mapped(file, within_limits(_read, Path(file), [Path(file)]), columns)
+    return _mapped(file, read_files(Path(file), [Path(file)]), columns)
 
 
 def of_folder(
@@ -77,12 +71,12 @@ def of_folder(
     if not files and split is None and len(candidates) == 1:
         files = candidates
     if not candidates:
-        raise DataError(f"{folder} has no file that ends in {', '.join(READERS)}")
+        raise DataError(f"{folder} has no file that ends in {', '.join(FILE_TYPES)}")
     if not files:
         names = ", ".join(file.name for file in candidates[:5])
         message = f"{folder} has no file of the split {split or part!r}, but {names}: set `split`"
         raise DataError(message)
-    return _mapped(folder, within_limits(_read, Path(folder), files), columns, split)
+    return _mapped(folder, read_files(Path(folder), files), columns, split)
 
 
 def _problem_files(folder: Path) -> list[Path]:
@@ -90,7 +84,7 @@ def _problem_files(folder: Path) -> list[Path]:
     the Hub and the library datasets write."""
     files = []
     for file in folder.glob("*"):
-        if file.suffix in READERS and file.is_file() and not file.name.startswith("dataset_"):
+        if file.suffix in FILE_TYPES and file.is_file() and not file.name.startswith("dataset_"):
             files.append(file)
     return files
 
@@ -338,139 +332,3 @@ def _parsed(value: Any) -> dict:
 
 def _only(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
-def _read(source: Path, files: list[Path]) -> list[dict]:
-    """The rows of all files of a source: a limit on each would leave their sum without one."""
-    rows = []
-    for file in files:
-        rows += READERS[file.suffix](file)
-    return rows
-
-
-def _text(file: Path) -> str:
-    try:
-        data = file.read_bytes()
-        if file.suffix == ".gz":
-            data = gzip.decompress(data)
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return data.decode("utf-16")
-        if b"\0" in data[:2]:  # the same without its mark
-            return data.decode("utf-16-be" if data[:1] == b"\0" else "utf-16-le")
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if Path(file.name.removesuffix(".gz")).suffix in (".csv", ".tsv"):
-            with contextlib.suppress(UnicodeDecodeError):  # as spreadsheets in Europe save them
-                return data.decode("cp1252")
-        raise DataError(f"{file} is not UTF-8 ({error}): save it in that encoding") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{file} cannot be read: {error}") from error
-
-
-class _RepeatedKey(Exception):
-    """An object of JSON has two values under one key."""
-
-
-def _with_distinct_keys(pairs: list[tuple[str, Any]]) -> dict:
-    """The object, which Python would read with the last value of a key alone."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        key = counts.most_common(1)[0][0]
-        message = f"two values are called {key!r}: rename or remove one"
-        raise _RepeatedKey(f"{message}, in {json.dumps(row)[:80]}")
-    return row
-
-
-def _jsonl(file: Path) -> list[dict]:
-    rows = []
-    for number, line in enumerate(_text(file).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, object_pairs_hook=_with_distinct_keys)
-        except RecursionError:
-            raise DataError(f"{file} line {number} is nested too deeply") from None
-        except _RepeatedKey as error:
-            raise DataError(f"{file} line {number}: {error}") from None
-        except ValueError as error:
-            raise DataError(f"{file} line {number} is not JSON: {error}") from error
-        rows.append(_object(row, f"{file} line {number}"))
-    return rows
-
-
-def _json(file: Path) -> list[dict]:
-    """A list of objects, `{"data": [...]}`, or objects in lines, which the Hub also calls JSON."""
-    try:
-        value = json.loads(_text(file), object_pairs_hook=_with_distinct_keys)
-    except _RepeatedKey as error:
-        raise DataError(f"{file}: {error}") from None
-    except ValueError:
-        return _jsonl(file)
-    if isinstance(value, dict):
-        value = value.get("data", value)
-    if isinstance(value, dict) and all(isinstance(cell, dict | list) for cell in value.values()):
-        raise DataError(
-            f"{file} holds columns, not rows: write a list, as pandas does with `orient='records'`"
-        )
-    rows = value
-    if not isinstance(value, list):
-        rows = [value]
-    return [_object(row, f"{file} row {number}") for number, row in enumerate(rows, 1)]
-
-
-def _object(row: object, place: str) -> dict:
-    if not isinstance(row, dict):
-        raise DataError(f"{place} is {str(row)[:40]!r}, not an object with a problem and an answer")
-    return row
-
-
-def _csv(file: Path) -> list[dict]:
-    """With commas, or what its first line has more of: semicolons, tabs, or what a spreadsheet says
-    in a line `sep=;`. An empty cell is None."""
-    text = _text(file)
-    header = 1  # its line
-    first, _, after = text.partition("\n")
-    delimiter = max(",;\t", key=first.count)
-    if re.fullmatch(r"sep=.\r?", first):
-        delimiter = first[4]
-        text = after
-        header = 2
-    csv.field_size_limit(2**30)  # the process is limited anyway
-    lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows = []
-    try:
-        require_distinct(f"{file} line {header}", lines.fieldnames or [])
-        for row in lines:
-            if None in row:
-                raise DataError(
-                    f"{file} line {lines.line_num} has more cells than the first line names columns"
-                )
-            for key, value in row.items():
-                # Where commas part no cells they are a decimal's, if none of thousands.
-                if delimiter == ";" and re.fullmatch(r"-?\d+,(\d|\d\d|\d{4,})", value or ""):
-                    row[key] = value.replace(",", ".")
-                elif not value:
-                    row[key] = None
-            rows.append(row)
-    except csv.Error as error:
-        raise DataError(f"{file} line {lines.line_num} cannot be read: {error}") from error
-    return rows
-
-
-def _gzip(file: Path) -> list[dict]:
-    suffix = Path(file.stem).suffix
-    if suffix not in (".csv", ".tsv", ".json", ".jsonl"):
-        raise DataError(f"{file}: what is compressed must end in .csv, .tsv, .json or .jsonl")
-    return READERS[suffix](file)
-
-
-READERS: dict[str, Callable[[Path], list[dict]]] = {
-    ".csv": _csv,
-    ".json": _json,
-    ".jsonl": _jsonl,
-    ".parquet": parquet,
-    ".tsv": _csv,
-    ".gz": _gzip,
-}
-FILE_TYPES = tuple(READERS)

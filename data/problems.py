@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from data import SETS, made
+from data.files import FILE_TYPES, DataError
 from data.identity import fingerprint, questions_of
 from data.imports import named_function, raised, short_repr
-from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
+from data.own import HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
 from data.prompt import TURNS
-from data.sources import DataError
 
 WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
 HIDDEN = ("reasoning", "answer", RAW, TURNS, WEIGHT)  # keys of rows that rewards do not get

@@ -11,13 +11,12 @@ it.
 import ast
 import operator
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from data import hub, limits
-from data.limits import Exceeded, limited
+from data import hub
+from data.files import DataError, DataNotReached, read_parquet, require_columns
 
 # The sets to train on that are on the Hub: their id, and the licence that their card there names,
 # where that was read.
@@ -26,16 +25,6 @@ HUB = {
     "math": ("DigitalLearningGmbH/MATH-lighteval", "mit"),
     "svamp": ("ChilleD/SVAMP", None),
 }
-
-
-class DataError(ValueError):
-    """A mistake in the data or in how the recipe names it; the message says which, where and what
-    to do."""
-
-
-class DataNotReached(DataError):
-    """The Hub cannot be reached: the same recipe may find its data tomorrow, or on another
-    machine."""
 
 
 def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
@@ -131,66 +120,6 @@ def _decimal(value: Fraction) -> str:
     return text
 
 
-def within_limits(read: Callable, file: Path, *arguments) -> list[dict]:
-    """The rows that `read(file, *arguments)` returns, within limits: the file may be a stranger's,
-    and a few of its bytes can become gigabytes of rows.
-
-    Raises:
-        DataError: reading exceeds the limits.
-    """
-    try:
-        return limited(read, file, *arguments)
-    except Exceeded as error:
-        raise DataError(f"{file} {error}: split it") from None
-    except RecursionError:
-        raise DataError(f"{file} is nested too deeply") from None
-
-
-def read_parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
-    """The rows of a parquet file that has these columns.
-
-    Raises:
-        DataError: it lacks a column, exceeds the limits, or cannot be read.
-    """
-    if limits.command_note:  # the whole command has one
-        return parquet(file, columns)
-    return within_limits(parquet, file, columns)
-
-
-def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
-    """As `read_parquet`, without limits."""
-    import pyarrow.parquet
-
-    try:
-        with file.open("rb") as opened:  # pyarrow might take a bare name for an address
-            table = pyarrow.parquet.ParquetFile(opened)
-            require_distinct(str(file), table.schema_arrow.names)
-            _require_columns(str(file), table.schema_arrow.names, columns)
-            return table.read(use_threads=False).to_pylist()
-    except (DataError, MemoryError):
-        raise
-    except Exception as error:  # dates that Python cannot hold, bytes that are no text, and more
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{file} cannot be read: {reason}") from error
-
-
-def require_distinct(place: str, names: Iterable[str]):
-    """Refuse two columns of one name: a row would hold the last of them alone. Columns without a
-    name, as spreadsheets write them behind the last one, may be several."""
-    counts = Counter(name.strip() for name in names)
-    for name, count in counts.items():
-        if name and count > 1:
-            message = f"{place}: {count} columns are called {name!r}: rename or remove all but one"
-            raise DataError(message)
-
-
-def _require_columns(source: str, names: list[str], columns: tuple[str, ...]):
-    missing = [column for column in columns if column not in names]
-    if missing:
-        message = f"{source} has the columns {', '.join(names)}, but {', '.join(missing)} is needed"
-        raise DataError(message)
-
-
 def _row(problem: str | None, gold: str | None, **more: str | None) -> dict:
     return {"problem": problem, "solution": gold, "reasoning": None} | more
 
@@ -243,7 +172,7 @@ def _read(
     rows = from_hub(
         hub_id, config, split, instead=f" (data.dir or MATH_DATA_DIR can name a folder with {file})"
     )
-    _require_columns(hub_id, list(rows[0]) if rows else [], needed)
+    require_columns(hub_id, list(rows[0]) if rows else [], needed)
     return list(map(to_row, rows))
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from console.faults import RecipeError
+from data.files import DataError, read_parquet
 from data.json_files import LARGEST, all_lines, read_lines, read_object
-from data.sources import DataError, read_parquet
 from schema import configs
 from schema.configs import RIGHT
 from schema.stages import STAGES

@@ -10,8 +10,8 @@ from typing import get_type_hints
 
 import rewards
 from console.faults import Fault, nearest, nearest_or_all, said_by_library
+from data.files import FILE_TYPES
 from data.imports import named_function
-from data.own import FILE_TYPES
 from data.problems import data_set, likely_column
 from rewards.tools import TOOLS
 from schema.sections import SAMPLED, Sampling

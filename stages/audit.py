@@ -78,9 +78,5 @@ def _table(table: list[Pay], recipe: Recipe) -> str:
 
 
 if __name__ == "__main__":
-    run(
-        "audit",
-        main,
-        {"--rows": {"type": int, "default": 100, "help": "how many training problems to score"}},
-        is_limited=True,
-    )
+    words = "how many training problems to score"
+    run("audit", main, {"--rows": {"type": int, "default": 100, "help": words}})

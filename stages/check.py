@@ -221,4 +221,4 @@ OPTIONS = {
 }
 
 if __name__ == "__main__":
-    run("check", main, OPTIONS, is_limited=True)
+    run("check", main, OPTIONS)

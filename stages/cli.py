@@ -28,8 +28,7 @@ from console.faults import (
     raised_by,
 )
 from console.terminal import clean, complain, is_main_process, say
-from data import limits
-from data.sources import DataError
+from data.files import DataError
 from machine.launch import device_line, launched_here, on_this_machine, read_for, require
 from runs.lock import unwritten
 from schema.recipe import Recipe
@@ -42,7 +41,6 @@ def run(
     options: dict[str, dict] | None = None,
     *,
     takes_recipe: bool = True,
-    is_limited: bool = False,
 ):
     """Read the command line and run a stage; a user's mistake ends in a message, from one process
     only, and exit code 2.
@@ -51,8 +49,6 @@ def run(
         options: argparse's settings of each of the stage's own arguments, by its name.
         takes_recipe: whether the command line has a recipe and overrides; `main` then gets the
             recipe that they make as its first argument.
-        is_limited: whether it only reads what others may have written, and has one limit of memory
-            and time.
     """
     parser = _Parser(prog=f"python -m stages.{stage}", description=main.__doc__)
     if takes_recipe:
@@ -60,8 +56,6 @@ def run(
     for name, settings in (options or {}).items():
         parser.add_argument(name, **settings)
     with mistakes_reported():
-        if is_limited:
-            limits.limit_command()
         with contextlib.redirect_stderr(sys.stderr if is_main_process() else io.StringIO()):
             arguments = vars(parser.parse_intermixed_args())
         if takes_recipe:
@@ -111,7 +105,7 @@ def mistakes_reported() -> Iterator[None]:
     write_lines()
     try:
         yield
-    except (RecipeError, DataError, limits.Exceeded) as error:
+    except (RecipeError, DataError) as error:
         _say_once(str(error))
         leave(2)
     except KeyboardInterrupt:
@@ -125,7 +119,7 @@ def mistakes_reported() -> Iterator[None]:
         leave(128 + signal.SIGPIPE)
     except Exception as error:
         if is_out_of_memory(error):
-            _say_once(f"\n{limits.command_note or NO_MEMORY}")
+            _say_once(f"\n{NO_MEMORY}")
             leave(OUT_OF_MEMORY)
         stopped = unwritten(error)
         if type(error) is ConnectionError or is_exhausted(error):

@@ -34,4 +34,4 @@ def main(runs: list[str]):
 
 if __name__ == "__main__":
     options = {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}}
-    run("compare", main, options, takes_recipe=False, is_limited=True)
+    run("compare", main, options, takes_recipe=False)

@@ -47,4 +47,4 @@ def _order(label: str) -> tuple[int, str]:
 if __name__ == "__main__":
     help_text = "the folder of the answers to one benchmark, or of a run"
     options = {"folder": {"nargs": "?", "type": Path, "default": "outputs", "help": help_text}}
-    run("report", main, options, takes_recipe=False, is_limited=True)
+    run("report", main, options, takes_recipe=False)

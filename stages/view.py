@@ -63,4 +63,4 @@ OPTIONS = {
 }
 
 if __name__ == "__main__":
-    run("view", main, OPTIONS, takes_recipe=False, is_limited=True)
+    run("view", main, OPTIONS, takes_recipe=False)

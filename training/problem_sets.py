@@ -9,10 +9,10 @@ from dataclasses import replace
 from console.faults import Fault, NotReached, RecipeError, item
 from console.terminal import say
 from data import prompt
+from data.files import DataError, DataNotReached
 from data.identity import Overlap, fingerprint, overlaps, split_validation
 from data.json_files import LARGEST, read_object
 from data.problems import HIDDEN, for_rewards, is_computed, is_here, load
-from data.sources import DataError, DataNotReached
 from runs.identity import changes, data_of
 from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe

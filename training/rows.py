@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from console.faults import Fault, RecipeError
 from console.terminal import say
 from data import prompt
+from data.files import DataError
 from data.problems import for_rewards
-from data.sources import DataError
 from schema.recipe import Recipe
 from training.problem_sets import why_mixed
 

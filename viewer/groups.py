@@ -7,8 +7,8 @@ from statistics import fmean, stdev
 from typing import Any
 from zlib import crc32
 
+from data.files import DataError, read_parquet
 from data.prompt import question_text, transcript
-from data.sources import DataError, parquet
 from runs.records import SAME_QUESTIONS
 from schema.names import RESERVED
 from viewer.runs import CUT, EXCERPT, finite
@@ -139,7 +139,7 @@ def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """The rows of a file of completions, with their total rewards and the flags of their texts.
     Raises ValueError where the file has no completions, or not the recipe's rewards."""
     try:
-        rows = parquet(file, NEEDED)
+        rows = read_parquet(file, NEEDED)
         names = [name for name in (rows or [{}])[0] if name not in RESERVED]
         if rows and len(names) != len(weights):
             message = f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}"

@@ -10,9 +10,9 @@ import pytest
 
 from console.faults import RecipeError
 from data import prompt
+from data.files import DataError
 from data.identity import overlaps, split_validation
 from data.problems import load
-from data.sources import DataError
 from rewards.verifier.gold import boxes, gold_answer, why_unearnable
 from schema.recipe import load_recipe
 from tests.support import write_lines

@@ -2,8 +2,8 @@
 
 import pytest
 
+from data.files import DataError
 from data.made import arithmetic
-from data.sources import DataError
 from tests.tables import cases
 
 

@@ -11,10 +11,10 @@ import httpx
 import pandas as pd
 import pytest
 
-from data import hub, own, prompt
+from data import files, hub, limits, prompt
+from data.files import DataError, DataNotReached
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
-from data.sources import DataError, DataNotReached
 from evaluation.answers import judged
 from schema.recipe import load_recipe
 from tests.support import write_lines
@@ -179,9 +179,23 @@ def test_a_run_on_golds_in_their_solutions_goes_on(tmp_path):
     assert judged_by(load(str(file), "train", {})[0][0]) == ["2+3?", GSM8K]
 
 
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda: sum(iter(int, 1)), "takes more than 1 s"),
+        (lambda: bytearray(2**40), "takes more than 4 GiB"),
+        (os.abort, "ends the process that reads it"),
+    ],
+)
+def test_what_reads_a_file_has_limits(work, message, monkeypatch):
+    monkeypatch.setattr(limits, "SECONDS", 1)
+    with pytest.raises(limits.Exceeded, match=message):
+        limits.limited(work)
+
+
 def test_the_files_of_a_folder_have_one_limit_together(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(own, "within_limits", lambda read, *args: calls.append(1) or read(*args))
+    monkeypatch.setattr(files, "limited", lambda read, *args: calls.append(1) or read(*args))
     for name in ("train-0.jsonl", "train-1.jsonl"):
         write_lines(tmp_path / name, [{"problem": name, "answer": 1}])
     assert len(load(str(tmp_path), "train", {})[0]) == 2 and len(calls) == 1
@@ -295,7 +309,7 @@ READ = """
 import json, sys
 from data import hub
 from data.problems import load
-from data.sources import DataError, DataNotReached
+from data.files import DataError, DataNotReached
 for given in json.loads(sys.argv[1]):
     try:
         rows, report = load("someone/sums", "train", given)

@@ -16,8 +16,8 @@ import torch
 from transformers import Trainer
 
 from console.faults import RecipeError
+from data.files import DataError
 from data.problems import load
-from data.sources import DataError
 from rewards.tools import calculator
 from rewards.verifier import judge
 from tests import made_runs

@@ -21,7 +21,7 @@ from transformers.training_args import OptimizerNames
 from trl import GRPOTrainer
 
 from console.faults import RecipeError, RunStopped
-from data.sources import DataError
+from data.files import DataError
 from schema import configs, refused_keys, values
 from schema.configs import SECTIONS
 from schema.recipe import load_recipe

@@ -152,32 +152,6 @@ def test_a_template_that_raises_ends_a_stage_in_a_sentence():
     assert "the chat template fails: UndefinedError: " in done.stderr
 
 
-LIMITED = """
-from data import limits
-from stages.cli import run
-limits.COMMAND_MEMORY, limits.COMMAND_SECONDS = 2**28, 1
-rows = []
-
-def main():
-    while True:
-        {work}
-
-run("x", main, takes_recipe=False, is_limited=True)
-"""
-
-
-@pytest.mark.parametrize(
-    ("work", "code", "says"),
-    [
-        ("rows.append(bytearray(2**26))", 4, "out of memory: this command may fill 0.25 GiB"),
-        ("pass", 2, "this command takes more than 1 s of processor time"),
-    ],
-)
-def test_a_command_that_only_reads_has_one_limit(work, code, says):
-    done = capture([sys.executable, "-c", LIMITED.format(work=work)])
-    assert (done.returncode, done.stderr.strip()) == (code, says)
-
-
 def test_a_run_that_is_sent_elsewhere_says_so_first(tmp_path, monkeypatch, capsys):
     """wandb need not be there for that."""
 
