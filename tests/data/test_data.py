@@ -16,7 +16,7 @@ from data.problems import load
 from rewards.verifier.gold import boxes, gold_answer, why_unearnable
 from schema.recipe import load_recipe
 from tests.support import write_lines
-from tests.tables import cases, rows
+from tests.tables import cases, lacking, rows
 from training.problem_sets import load_train, prompt_lengths, train_and_held_out
 
 
@@ -118,43 +118,6 @@ def test_the_environment_names_the_folder_where_the_recipe_does_not(tmp_path, mo
     write_parquet(tmp_path / "gsm8k-test.parquet", question=["q"], answer=["#### 1"])
     monkeypatch.setenv("MATH_DATA_DIR", str(tmp_path))
     assert golds("gsm8k") == ["1"]
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_a_file_of_the_users_own(suffix, tmp_path):
-    columns = {"problem": ["2+3?", None, "What is half of 1?"], "answer": ["5", "6", r"\frac12"]}
-    frame = pd.DataFrame(columns | {"hint": "h"})
-    file = tmp_path / f"my-exam.{suffix}"
-    if suffix == "parquet":
-        frame.to_parquet(file)
-    else:
-        frame.to_json(file, orient="records", lines=True)
-    problems, report = load(str(file), "test", {})
-    expected = [("2+3?", "5", "h"), ("What is half of 1?", r"\frac12", "h")]
-    assert [(row["problem"], row["solution"], row["hint"]) for row in problems] == expected
-    assert "2 problems, 1 dropped (1 without a problem: row 2)" in report
-
-
-def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
-    """As in MATH-500, whose `solution` is worked."""
-    file = tmp_path / "mine.jsonl"
-    file.write_text('{"problem": "2+3?", "answer": "5", "solution": "2 and 3 make 5 ..."}\n')
-    assert golds(str(file)) == ["5"]
-    file.write_text('{"problem": "2+3?", "solution": "5"}\n')
-    assert golds(str(file)) == ["5"]
-
-
-@cases(
-    __file__,
-    "a_broken_file_of_the_users_own_is_named",
-    ('{"problem": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "is nested too deeply"),
-    ('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"), "is not UTF-8 .*: save it in"),
-)
-def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
-    file = tmp_path / f"mine.{'parquet' if content == 'PAR1' else 'jsonl'}"
-    file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=rf"mine\.\w+.* {message}"):
-        load(str(file), "test", {})
 
 
 @cases(__file__, "what_is_wrong_with_the_folder_is_named")
@@ -288,33 +251,18 @@ def test_a_place_among_options_is_no_gold():
     assert why_unearnable("1", "Which is odd?\nA. 1\nB. 2") is None
 
 
-def test_a_gold_that_no_answer_could_earn_stops_with_its_row(tmp_path):
+@cases(__file__, "a_gold_that_no_answer_could_earn_stops_with_its_row")
+def test_a_gold_that_no_answer_could_earn_stops_with_its_row(row, messages, tmp_path):
     file = tmp_path / "mine.jsonl"
-    rows = [{"problem": "1+1?", "answer": "2"}, {"problem": "Show it.", "answer": "see solution"}]
-    file.write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(DataError, match=r"mine\.jsonl row 2: no answer can earn 'see solution'"):
+    write_lines(file, [{"problem": "1+1?", "answer": "2"}, row])
+    if messages is None:
+        assert len(load(str(file), "train", {})[0]) == 2
+        return
+    with pytest.raises(DataError, match=r"mine\.jsonl row 2: no answer can earn") as refused:
         load(str(file), "train", {})
-    advice = {"where": {"answer": {"not": "see solution"}}}
-    with pytest.raises(DataError, match=r'as `where: {answer: {not: "see solution"}}`'):
-        load(str(file), "train", {})
+    assert lacking(messages, str(refused.value)) == []
+    advice = {"where": {"answer": {"not": row["answer"]}}}  # as the message says
     assert len(load(str(file), "train", advice)[0]) == 1
-    unseen = (("choices", "0"), ("options", "C"), ("answer_option_list", "(b)"), ("Numbers", "3"))
-    for column, gold in unseen:
-        rows[1] = {"problem": "Which is B, number0?", "answer": gold, column: ["a", "b"]}
-        file.write_text("\n".join(map(json.dumps, rows)))
-        with pytest.raises(DataError, match=f"column `{column}`"):
-            load(str(file), "train", {})
-    misprints = ("02-Jan", "2024-03-04 00:00:00", "#DIV/0!", "Err:502", "&frac12;")
-    for gold in (*misprints, '{"inputs": ["1"]}'):
-        rows[1] = {"problem": "Which?", "answer": gold}
-        file.write_text("\n".join(map(json.dumps, rows)))
-        with pytest.raises(
-            DataError, match=r"can earn .*: it is (a date, which|an error of|HTML or)"
-        ):
-            load(str(file), "train", {})
-    rows[1] = {"problem": "Which? (A) 5 (B) 6", "answer": "B", "options": ["5", "6"]}
-    file.write_text("\n".join(map(json.dumps, rows)))
-    assert len(load(str(file), "train", {})[0]) == 2
 
 
 @cases(__file__, "what_tools_make")

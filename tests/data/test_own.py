@@ -135,13 +135,43 @@ def test_files_and_folders(file, content, tmp_path):
         "c18, c19, …: say which",
     ),
     ("mine.json", "[" * 100_000, None, "is nested too deeply"),
+    ("mine.jsonl", '{"problem": ' + "[" * 100_000, None, "line 1 is nested too deeply"),
+    ("mine.jsonl", '{"problem": "groß?"}'.encode("latin-1"), None, "is not UTF-8 .*: save it in"),
 )
 def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp_path):
-    (tmp_path / file).write_text(content)
-    (tmp_path / "other.csv").write_text(content)
+    for path in (tmp_path / file, tmp_path / "other.csv"):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     place = tmp_path if columns == "folder" else tmp_path / file
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as refused:
         load(str(place), "train", {"columns": columns} if isinstance(columns, dict) else {})
+    assert str(place) in str(refused.value)
+
+
+AS_WRITTEN = ["007", "1e5", "3.10", "1,234", " 5 ", "1E400", "9" * 20, r"\frac12", ".5", "12:30"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "json", "jsonl", "parquet"])
+def test_a_gold_is_what_the_file_has(suffix, tmp_path):
+    problems = [f"{i}+1?" for i in range(len(AS_WRITTEN))]
+    frame = pd.DataFrame({"problem": [*problems, None], "answer": [*AS_WRITTEN, "1"]})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    frame.to_csv(tmp_path / "mine.tsv", index=False, sep="\t")
+    frame.to_json(tmp_path / "mine.json", orient="records")
+    frame.to_json(tmp_path / "mine.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "mine.parquet")
+    rows, report = load(str(tmp_path / f"mine.{suffix}"), "test", {})
+    assert [row["solution"] for row in rows] == AS_WRITTEN
+    assert "10 problems, 1 dropped (1 without a problem: row 11)" in report
+
+
+def test_a_number_is_no_other_beside_an_empty_cell_or_a_text(tmp_path):
+    """As it is where a library makes one type of a column."""
+    golds = [5, None, "6", 2**70, 7.5, "1/2"]
+    rows = [{"problem": f"{i}?", "answer": gold} for i, gold in enumerate(golds)]
+    write_lines(tmp_path / "mine.jsonl", [*rows, {"problem": "Without?"}])
+    rows, report = load(str(tmp_path / "mine.jsonl"), "train", {})
+    assert [row["solution"] for row in rows] == ["5", "6", str(2**70), "7.5", "1/2"]
+    assert "2 without a gold answer: rows 2, 7" in report
 
 
 MIXED = ([1, "a"], [{"k": 1}, {"k": "a"}], [["a", 1], []], [2**70, 1], ["\ud800", "a"])
