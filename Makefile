@@ -165,7 +165,7 @@ RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --g
 recipes: setup  ## list the recipes: what each is, what it needs, what it reaches
 	@$(PY) stages.recipes
 
-check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW=1 prints the whole recipe, base and all
+check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW=1 shows each value and where it comes from
 	@$(PY) stages.check $(ASKED) $(if $(CARD),--card="$$CARD") $(if $(SHOW),--show)
 
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA and QLoRA training of the same model

@@ -16,10 +16,9 @@ from evaluation.report import Answered
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.files import has_weights
 from runs.records import Run, has_type, read_run, stage_of, texts, title
-from schema import configs
-from schema.configs import WITHOUT_SIGNAL
+from schema.configs import SECTIONS, WITHOUT_SIGNAL
 from schema.sections import flat
-from schema.stages import STAGES
+from schema.settings import without_usual
 
 SEED = r"seed-\d{1,10}"
 
@@ -149,16 +148,15 @@ def held_out(run: Run) -> dict[str, Answered] | str:
     return models
 
 
-def recipe_values(run: Run, filled: Iterable[str] = STAGES) -> dict[str, object]:
-    """The values of a run's recipe by `section.key`, and its hardware, without seed and folder. The
-    sections `filled` have our defaults or trl's where the recipe sets nothing."""
+def recipe_values(run: Run, compared: Iterable[str] = SECTIONS) -> dict[str, object]:
+    """The values of a run's recipe by `section.key`, and its hardware, without seed and folder. A
+    library's section that is not among the `compared` ones is without its defaults."""
     recipe = dict(run.recipe)
     for key in ("seed", "output_dir"):
         recipe.pop(key, None)
-    for section in filled:
-        if isinstance(recipe.get(section), dict):
-            defaults = configs.defaults(section) | configs.shared_defaults(section)
-            recipe[section] = defaults | recipe[section]
+    for section in SECTIONS:
+        if section not in compared and isinstance(recipe.get(section), dict):
+            recipe[section] = without_usual(section, recipe[section])
     recipe["hardware"] = texts(run.versions.get("hardware")) or None
     values = flat(recipe)
     key = "data.own_solutions.model"
@@ -197,9 +195,9 @@ def comparison(arms: list[Arm]) -> str:
     """Markdown: a row for each arm, what differs in their recipes, and the difference of each to
     the first."""
     first_runs = [arm.runs[0] for arm in arms]
-    # A section that only some recipes have is not filled: its hundred defaults would all differ.
+    # Of a section that only some recipes have, a hundred defaults would all differ.
     shared = []
-    for section in STAGES:
+    for section in SECTIONS:
         if all(isinstance(run.recipe.get(section), dict) for run in first_runs):
             shared.append(section)
     recipes = [recipe_values(run, shared) for run in first_runs]

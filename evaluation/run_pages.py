@@ -36,9 +36,9 @@ from runs.records import (
     texts,
     title,
 )
-from schema import configs
 from schema.configs import ACCURACY, RIGHT
 from schema.names import RESERVED, name_and_arguments
+from schema.settings import usual, without_usual
 from schema.stages import STAGES
 from training.tiny_models import BUILDERS
 from training.watch import PARTS, advice_on
@@ -279,7 +279,7 @@ def usage(run: Run, path: Path) -> str:
     if type(limit) is not int:
         limit = run.section("grpo").get("max_completion_length")
     if type(limit) is not int:
-        limit = configs.fields("grpo")["max_completion_length"].default
+        limit = usual("grpo")["max_completion_length"]
     dtype = run.section("model").get("dtype")
     if not isinstance(dtype, str):
         dtype = "auto"
@@ -314,7 +314,7 @@ def report(run: Run, has_curves: bool) -> str:
 
 def recipe_line(run: Run) -> dict:
     """What its stages set, and the weights of its rewards."""
-    grpo = run.section("grpo")
+    grpo = without_usual("grpo", run.section("grpo"))
     sft = run.section("sft")
     rewards = run.section("rewards")
     weights = {name: section(rewards, name).get("weight", 1.0) for name in rewards}

@@ -15,13 +15,20 @@ from data.json_files import read_object
 from data.problems import judged_by
 from machine.launch import this_machine, to_machine
 from runs.checkpoints import checkpoints_of, has_training, step_of
-from runs.records import section
-from schema import configs
-from schema.configs import SPLIT, without_place
+from runs.records import read_recipe, section
+from schema.configs import (
+    FREE_KEYS,
+    SAMPLED_AT_ONCE,
+    SECTIONS,
+    SPLIT,
+    STEADY,
+    STEP,
+    without_place,
+)
 from schema.sections import flat
-from schema.settings import Recipe, precision
-from schema.stages import STAGES, chain, finished
-from schema.text import Unreadable, saved
+from schema.settings import Recipe, precision, without_usual
+from schema.stages import STAGES, chain
+from schema.text import Unreadable
 
 
 def learned(settings: dict) -> dict:
@@ -29,30 +36,13 @@ def learned(settings: dict) -> dict:
     learned = {}
     for key, value in settings.items():
         section, _, name = key.partition(".")
-        is_free = section in STAGES and name in configs.FREE_KEYS
+        is_free = section in STAGES and name in FREE_KEYS
         # With held-out problems, the checkpoint that is best of those saved is kept.
         if name == "save_steps" and f"{section}.eval_steps" in settings:
             is_free = False
         if not is_free and not (section == "rewards" and name.endswith(".timeout")):
             learned[key] = value
     return learned
-
-
-def with_defaults(recipe: dict, compared: dict) -> dict:
-    """Add the default, ours or the library's, of every key that only the compared recipe sets, in a
-    section that both have. Both recipes are flat."""
-    sections = {key.partition(".")[0] for key in recipe if "." in key}
-    added = {}
-    for key in compared.keys() - recipe.keys():
-        section, _, name = key.partition(".")
-        if section not in configs.SECTIONS or section not in sections:
-            continue
-        defaults = configs.defaults(section)
-        if section in STAGES:
-            defaults |= precision(this_machine(), recipe.get("model.dtype"))
-            defaults |= configs.shared_defaults(section)
-        added[key] = defaults.get(name)
-    return recipe | added
 
 
 def why_not_longer(recipe: Recipe, stage: str) -> str | None:
@@ -62,7 +52,7 @@ def why_not_longer(recipe: Recipe, stage: str) -> str | None:
     steps = settings["max_steps"]
     schedule = settings["lr_scheduler_type"]
     is_share = 0 < (settings["warmup_steps"] or 0) < 1 and schedule != "constant"
-    if schedule not in configs.STEADY or is_share:
+    if schedule not in STEADY or is_share:
         reason = f"lr_scheduler_type {schedule} is over"
         if is_share:
             reason = "warmup_steps is a share of"
@@ -82,18 +72,15 @@ def goes_on(recipe: Recipe, stage: str) -> bool:
     than the run was stopped with."""
     path = recipe.stage_dir(stage)
     try:
-        before = saved(path / "recipe.yaml")
+        before = read_recipe(path / "recipe.yaml")
     except Unreadable:
         return False
-    if (before.get(stage) or {}).get("max_steps") != getattr(recipe, stage).get("max_steps"):
+    if section(before, stage).get("max_steps") != recipe.settings[stage]["max_steps"]:
         return True
     patience = recipe.evaluate.patience
     waited = (before.get("evaluate") or {}).get("patience")
     is_stopped = "stopped" in (read_object(path / "summary.json") or {})
     return is_stopped and patience != waited and (patience == 0 or patience > (waited or 0))
-
-
-BATCH_SIZE, ACCUMULATION, GENERATION = SPLIT
 
 
 def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None:
@@ -107,7 +94,7 @@ def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None
     if not has_training(path):
         return None
     try:
-        saved_recipe = saved(path / "recipe.yaml")
+        saved_recipe = read_recipe(path / "recipe.yaml")
     except Unreadable as error:
         message = (
             f"says what the run beside it was trained with, and cannot be read ({error}): put it"
@@ -115,17 +102,21 @@ def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None
         )
         return Fault(str(path / "recipe.yaml"), message)
     local = to_machine(recipe)
-    wanted = learned(flat(_dependencies(local, without_place(local.resolved()), stage)))
-    trained = learned(flat(_dependencies(local, saved_recipe, stage)))
-    wanted, trained = _by_batch(path, stage, wanted, trained)
-    wanted = with_defaults(wanted, trained)
-    trained = with_defaults(trained, wanted)
+    resolved = without_place(local.resolved())
+    wanted = _learned(local, resolved, saved_recipe, stage)
+    trained = _learned(local, saved_recipe, resolved, stage)
+    key = f"{stage}.bf16"
+    if key in wanted or key in trained:  # or else this machine decides, which need not be asked
+        default = precision(this_machine(), local.model.dtype)["bf16"]
+        wanted.setdefault(key, default)
+        trained.setdefault(key, default)
     keys = sorted(wanted.keys() | trained.keys())
     differing = [key for key in keys if wanted.get(key) != trained.get(key)]
     if not differing:
         return None
     lines = ["a run of another recipe is there:"]
-    lines += [f"  {key}: {trained.get(key)} there, {wanted.get(key)} here" for key in differing]
+    for key in differing:
+        lines.append(f"  {_named(key)}: {trained.get(key)} there, {wanted.get(key)} here")
     if differing == [f"{stage}.max_steps"]:
         reason = why_not_longer(recipe, stage)
         if to_train and reason is None:
@@ -134,6 +125,16 @@ def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None
     lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
     lines.append("Or copy the recipe under a new name, or move that run away.")
     return Fault(str(path), "\n".join(lines))
+
+
+def _named(key: str) -> str:
+    """A key; beside what stands for a split batch, the keys that a recipe has for it."""
+    name = key.partition(".")[2]
+    if name in STEP.values():
+        return f"{key} ({' × '.join(SPLIT[:2])})"
+    if name == SAMPLED_AT_ONCE:
+        return f"{key} ({SPLIT[0]} × {SPLIT[2]})"
+    return key
 
 
 def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
@@ -148,6 +149,16 @@ def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
     return [Fault(" and ".join(places), message) for message, places in folders.items()]
 
 
+def _learned(recipe: Recipe, resolved: dict, compared: dict, stage: str) -> dict:
+    """By `section.key` the values of a resolved recipe that change what the stage trains. Of a
+    library's section that the compared recipe lacks, without its hundred defaults."""
+    sections = _dependencies(recipe, resolved, stage)
+    for name in SECTIONS:
+        if isinstance(sections.get(name), dict) and not section(compared, name):
+            sections[name] = without_usual(name, sections[name])
+    return learned(flat(sections))
+
+
 def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
     """The sections and keys of a resolved recipe, this one or the one that a run of it saved, that
     change what the stage of the recipe trains."""
@@ -159,46 +170,12 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
         if settings["data"]:
             sections["data"] = settings["data"] | {"pass_rate": None}
         if recipe.data.own_solutions is not None:  # they are cut where GRPO would cut them
-            length = (configs.defaults("grpo") | settings["grpo"])["max_completion_length"]
+            length = settings["grpo"].get("max_completion_length")
             sections["grpo"] = {"max_completion_length": length}
     elif recipe.settings["grpo"]["eval_steps"]:
         problems = settings["evaluate"].get("checkpoint_problems")
         sections["evaluate"] = {"checkpoint_problems": problems}
     return sections
-
-
-def _by_batch(folder: Path, stage: str, wanted: dict, trained: dict) -> tuple[dict, dict]:
-    """Make two flat recipes comparable, this one and the folder's: where a batch of the same size
-    is split otherwise, that size replaces the keys that split it."""
-    split_keys = [f"{stage}.{key}" for key in SPLIT]
-    # A finished run is judged as it was trained.
-    if finished(folder) and all(wanted.get(key) == trained.get(key) for key in split_keys):
-        return wanted, trained
-    totals = _with_totals(stage, wanted)
-    totals_trained = _with_totals(stage, trained)
-    products = totals.keys() - wanted.keys()
-    if any(totals[key] != totals_trained.get(key) for key in products):
-        return wanted, trained
-    return totals, totals_trained
-
-
-def _with_totals(stage: str, recipe: dict) -> dict[str, object]:
-    """Replace the keys that split a batch by the rows of a step and of a generation. The new keys
-    say which product they are."""
-    defaults = configs.defaults(stage)
-    merged = dict(recipe)
-    numbers = {}
-    for key in SPLIT:
-        numbers[key] = merged.pop(f"{stage}.{key}", defaults.get(key))
-    size = numbers[BATCH_SIZE]
-    accumulation = numbers[ACCUMULATION]
-    generation = numbers[GENERATION] or accumulation
-    if any(type(number) is not int for number in (size, accumulation, generation)):
-        merged[f"{stage}.{BATCH_SIZE}"] = size  # no run writes such a value
-        return merged
-    merged[f"{stage}.{BATCH_SIZE} × {ACCUMULATION}"] = size * accumulation
-    merged[f"{stage}.{BATCH_SIZE} × {GENERATION}"] = size * generation
-    return merged
 
 
 def _command_elsewhere(recipe: Recipe, stage: str) -> str:

@@ -14,7 +14,8 @@ from console.faults import RecipeError
 from data.files import DataError, read_parquet
 from data.json_files import LARGEST, all_lines, read_lines, read_object
 from schema import configs
-from schema.configs import RIGHT
+from schema.configs import RIGHT, SAMPLED_AT_ONCE, SPLIT, STEP
+from schema.settings import usual
 from schema.stages import STAGES
 from schema.text import Unreadable, saved
 
@@ -121,17 +122,12 @@ class Run:
         """How many completions it had sampled after so many steps; None if its settings do not
         determine that. If an epoch ends inside an update, trl makes a shorter update, and the
         number is a batch too low for every such epoch."""
-        values = configs.defaults("grpo") | self.section("grpo")
-        keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
-        needed = list(map(values.get, keys))
-        for key in ("steps_per_generation", "generation_batch_size"):
-            if values[key]:
-                needed.append(values[key])
-        if not all(has_type(value, int) and value > 0 for value in needed):
+        grpo = self.section("grpo")
+        numbers = list(map(grpo.get, (STEP["grpo"], SAMPLED_AT_ONCE, "num_iterations")))
+        if not all(has_type(number, int) and number > 0 for number in numbers):
             return None
-        batch = configs.generation(values, 1)
-        backward_passes = step * values["gradient_accumulation_steps"]
-        return batch.completions * math.ceil(backward_passes / batch.cycle)
+        per_step, sampled, iterations = numbers
+        return sampled * math.ceil(step * per_step / (sampled * iterations))
 
 
 def _public_path(path: Path) -> Path:
@@ -183,7 +179,7 @@ def read_run(folder: Path) -> Run:
     if not (folder / "summary.json").is_file():
         raise RecipeError([f"{folder} holds no finished run"])
     try:
-        recipe = saved(folder / "recipe.yaml")
+        recipe = read_recipe(folder / "recipe.yaml")
     except Unreadable as error:
         raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
     require_grpo(folder, recipe)
@@ -203,6 +199,31 @@ def read_run(folder: Path) -> Run:
     return Run(folder, recipe, versions, summary, problems)
 
 
+def read_recipe(file: Path) -> dict:
+    """The recipe that a run saved, as it was meant. Raises Unreadable where it is no mapping in
+    YAML."""
+    return filled(saved(file))
+
+
+def filled(recipe: dict) -> dict:
+    """A saved recipe as `Recipe.resolved` makes it. An earlier version saved what the recipe set,
+    and how it split a batch; and a field that the libraries have had since then has its default."""
+    recipe = dict(recipe)
+    for name in configs.SECTIONS:
+        if not isinstance(recipe.get(name), dict):
+            continue
+        written = recipe[name]
+        values = usual(name) | written
+        if name in STAGES:
+            if values.get("eval_steps") and "save_steps" not in written:
+                values["save_steps"] = values["eval_steps"]
+            batch = {key: written[key] for key in (STEP[name], SAMPLED_AT_ONCE) if key in written}
+            if all(isinstance(values[key], int) for key in SPLIT[:2]):  # as every run writes it
+                values = configs.with_totals(name, values, 1) | batch
+        recipe[name] = values
+    return recipe
+
+
 def require_grpo(run: Path, recipe: dict):
     """Refuse a run that an earlier version trained with RLOO: its figures would pass for GRPO's."""
     algorithm = recipe.get("algorithm")
@@ -214,7 +235,7 @@ def require_grpo(run: Path, recipe: dict):
 def recipe_in(run: Path) -> dict:
     """The recipe that a run saved, finished or not; empty where it cannot be read."""
     try:
-        return saved(run_file(run, "recipe.yaml"))
+        return read_recipe(run_file(run, "recipe.yaml"))
     except ValueError:
         return {}
 

@@ -27,10 +27,10 @@ from runs.identity import (
 )
 from runs.lock import lock
 from runs.versions import sources_of, versions_of
-from schema.configs import SPLIT, without_place
+from schema.configs import SECTIONS, without_place
 from schema.recipe import Recipe, load_recipe
+from schema.settings import usual
 from schema.stages import STAGES, finished
-from schema.text import saved
 
 # The pass rates that a probe has measured: see evaluation/sample.py.
 PASS_RATES = "pass_rates.jsonl"
@@ -79,15 +79,9 @@ class RunFolder:
         before = self._at_start("versions.json", versions, resumes)
         self._require_same_sources(before, versions)
         self._say_what_changed(before, versions)
-        recipe = self.recipe
-        if resumes:  # its batch stays split as it was
-            stage = self.path.name
-            began = saved(self.path / "recipe.yaml").get(stage) or {}
-            split = {key: began.get(key) for key in SPLIT}
-            recipe = recipe | {stage: recipe[stage] | split}
         # A run that goes on after its end is not finished, whenever the machine stops.
         (self.path / "summary.json").unlink(missing_ok=True)
-        write_whole(self.path / "recipe.yaml", as_yaml(recipe))
+        write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
 
     def _at_start(self, name: str, content: dict, resumes: bool) -> dict:
         """Read what the run's start wrote in a file. Without that, write the content, and return
@@ -188,10 +182,15 @@ def _count(data: dict) -> str:
 
 
 def as_yaml(resolved: dict) -> str:
-    """The text of a recipe with all its overrides and our defaults, as a run saves it (see
-    `Recipe.resolved`)."""
+    """The text of a recipe as a run saves it (see `Recipe.resolved`). What is None is left out,
+    unless the recipe says so in place of a default."""
+    sections = _without_none(resolved)
+    for name in SECTIONS:
+        for key, value in usual(name).items():
+            if value is not None and resolved.get(name, {}).get(key, value) is None:
+                sections[name][key] = None
     text = io.StringIO()
-    YAML().dump(_without_none(resolved), text)
+    YAML().dump(sections, text)
     return text.getvalue()
 
 

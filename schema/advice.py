@@ -16,7 +16,7 @@ def tolerance_of(recipe: Recipe) -> str:
 
 def warnings_of(recipe: Recipe) -> Iterator[Fault]:
     """Yield the warnings and notes about a recipe, each at the key to change."""
-    for keys, message in rules.broken(recipe.resolved(), rules.WARN):
+    for keys, message in rules.broken(recipe.sections(), rules.WARN):
         yield fault_at(recipe, "warning", keys, message)
 
 

@@ -35,9 +35,13 @@ FREE_KEYS = (*SERVER_KEYS, "save_steps", "save_total_limit", "save_strategy", "l
 FREE_KEYS += ("logging_first_step", "logging_strategy", "log_level", "report_to", "project")
 FREE_KEYS += ("run_name", "disable_tqdm", "skip_memory_metrics", "ddp_timeout")
 FREE_KEYS += ("gradient_checkpointing", "per_device_eval_batch_size", "torch_empty_cache_steps")
-FREE_KEYS += ("vllm_gpu_memory_utilization", "log_completions")
+FREE_KEYS += ("vllm_gpu_memory_utilization", "log_completions", "per_device_train_batch_size")
 # How the completions, or the examples, of a step are split.
 SPLIT = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation")
+# What stands for them in the recipe that a run saves: what all processes train on in a step, and
+# what they sample at once.
+STEP = {"sft": "examples_per_step", "grpo": "completions_per_step"}
+SAMPLED_AT_ONCE = "completions_per_generation"
 # The schedules whose rate after a step does not depend on how many are to follow.
 STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
 
@@ -112,6 +116,38 @@ def shared(section: str, values: dict[str, Any], count: int) -> dict | None:
         return None
     split = (size * divisor // count, accumulation // divisor, (generated or 0) // divisor)
     return values | {key: number for key, number in zip(SPLIT, split, strict=True) if number}
+
+
+def with_totals(stage: str, values: dict[str, Any], processes: int) -> dict[str, Any]:
+    """All values of a stage, as one of the processes gets them, with what all of them train on in a
+    step, and sample at once, in place of how they split it."""
+    merged = dict(values)
+    size = merged["per_device_train_batch_size"] * processes
+    accumulation = merged.pop("gradient_accumulation_steps")
+    steps = merged.pop("steps_per_generation", None) or accumulation
+    sampled = merged.pop("generation_batch_size", None) or size * steps
+    merged[STEP[stage]] = size * accumulation
+    if stages.STAGES[stage].samples:
+        merged[SAMPLED_AT_ONCE] = sampled
+    return merged
+
+
+def with_split(stage: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The opposite of `with_totals`, for one process. Where that is not possible, the values as
+    they are, which a recipe may then not have."""
+    split = dict(values)
+    rows = split.pop(STEP[stage], None)
+    sampled = split.pop(SAMPLED_AT_ONCE, rows)
+    size = split.get("per_device_train_batch_size")
+    numbers = (rows, sampled, size)
+    if any(type(number) is not int or number < 1 for number in numbers):
+        return values
+    if rows % size or sampled % size:
+        return values
+    split["gradient_accumulation_steps"] = rows // size
+    if sampled != rows:
+        split["steps_per_generation"] = sampled // size
+    return split
 
 
 def with_floats(section: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from schema.names import TRL, entries_of, is_reward_model
 from schema.refused_keys import GONE, reserved
 from schema.renamed import remedy
 from schema.sections import OWN_SECTIONS, flat
-from schema.settings import Machine, Recipe
+from schema.settings import Machine, Recipe, from_saved
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.value_types import type_fault
 from schema.values import LOCAL_HOSTS, TYPES
@@ -117,9 +117,10 @@ class Draft:
 
     def read(self):
         try:
-            self.values, self.places, faults, self.files = read_with_bases(self.path)
+            values, self.places, faults, self.files = read_with_bases(self.path)
         except FileNotFoundError:
             raise RecipeError([self._missing_file()]) from None
+        self.values = from_saved(values)
         self.faults += faults
 
     def _missing_file(self) -> Fault | str:

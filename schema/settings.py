@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from console.faults import Place, place_of
 from schema import configs
 from schema.configs import ACCURACY, SAVE_STEPS, SECTIONS, Generation
+from schema.refused_keys import reserved
 from schema.sections import Data, Evaluate, Model, Prompt
 from schema.stages import STAGES
 
@@ -73,13 +74,23 @@ class Recipe:
         """Every field that a library will get."""
         return resolve(self, self.machine, self.processes)
 
-    def resolved(self) -> dict:
-        """The recipe with all our defaults, as plain dictionaries ready for YAML, without the
-        sections that it lacks."""
+    def sections(self) -> dict:
+        """The recipe as plain dictionaries, without the sections that it lacks. Ours have their
+        defaults."""
         values = asdict(self)
         for key in ("name", "asked_for", "places", "processes", "machine"):
             del values[key]
         return {key: value for key, value in values.items() if value is not None}
+
+    def resolved(self) -> dict:
+        """The recipe as it is meant, which a run saves: as asked, with the defaults of the
+        libraries' fields, and a batch as what a step trains on, not as it is split. What this
+        machine decides is left out."""
+        resolved = self.sections()
+        for section in SECTIONS:
+            if section in resolved:
+                resolved[section] = _as_meant(self, section)
+        return resolved
 
     @property
     def strict(self) -> bool:
@@ -143,6 +154,50 @@ class Settings:
 def library(section: str) -> str:
     """The package whose config takes the section."""
     return SECTIONS[section].partition(".")[0]
+
+
+def usual(section: str) -> dict[str, Any]:
+    """The defaults, ours or else the library's, of the fields that a recipe may set."""
+    values = configs.defaults(section)
+    if section in STAGES:
+        values = values | configs.shared_defaults(section)
+    return {key: value for key, value in values.items() if key not in reserved(section)}
+
+
+def without_usual(section: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a section that are no defaults."""
+    defaults = usual(section)
+    chosen = {}
+    for key, value in values.items():
+        if key not in defaults or value != defaults[key]:
+            chosen[key] = value
+    return chosen
+
+
+def _as_meant(recipe: Recipe, section: str) -> dict[str, Any]:
+    """The fields of a section that a recipe may set: first those that this one sets."""
+    settings = recipe.settings[section]
+    values = {}
+    for key in [*getattr(recipe, section), *usual(section)]:
+        origin = recipe.settings.origins[section][key]
+        # Ours for the batches of an evaluation fits the number of processes.
+        is_derived = key == "per_device_eval_batch_size" and origin == OURS
+        if origin != MACHINE and not is_derived:
+            values[key] = settings[key]
+    if section in STAGES:
+        values = configs.with_totals(section, values, recipe.processes)
+    return values
+
+
+def from_saved(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a recipe's file. A run saves a recipe as it is meant, and there a section
+    becomes again what a recipe may say: without defaults, and with its batch split."""
+    sections = dict(values)
+    for stage in STAGES:
+        section = values.get(stage)
+        if isinstance(section, dict) and configs.STEP[stage] in section:
+            sections[stage] = without_usual(stage, configs.with_split(stage, section))
+    return sections
 
 
 def resolve(recipe: Recipe, machine: Machine | None, processes: int) -> Settings:

@@ -259,6 +259,7 @@ def _on_base(base: Text, text: Text) -> Text:
     """A text whose values replace its base's values."""
     for key in NOT_INHERITED:
         base.values.pop(key, None)
+        base.places.pop((key,), None)
     values = _merged(base.values, text.values, ())
     places = base.places | text.places
     return Text(values, places, text.faults + base.faults, text.files + base.files)

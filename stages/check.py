@@ -5,8 +5,9 @@ something must be changed. The faults of the recipe's own text come alone, since
 to say would be about another recipe.
 """
 
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rich.console import Console
@@ -26,11 +27,11 @@ from machine.launch import (
 )
 from machine.speed import hours_of_run
 from runs.identity import conflicts
-from runs.state import as_yaml, not_probed
+from runs.state import not_probed
 from schema.advice import LEVELS, fault_at, faults_of_error, tolerance_of, warnings_of
 from schema.configs import SECTIONS
 from schema.libraries import refused_values
-from schema.settings import Recipe, size_of_run
+from schema.settings import OURS, Recipe, size_of_run
 from schema.stages import STAGES
 from stages.cli import quiet_libraries, run
 from training import problem_sets
@@ -46,14 +47,14 @@ def main(
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
-        show: first print the recipe as a run would save it, with its base's keys and our defaults.
+        show: first print every value, the libraries' too, with where it comes from.
         vllm_server: print nothing but the command of the vLLM server that the recipe samples from.
     """
     if vllm_server:
         say(vllm_command(on_this_machine(recipe)))
         return
     if show:
-        say(as_yaml(recipe.resolved()))
+        say("\n".join(_values_shown(replace(recipe, machine=this_machine()))))
     launched = launched_here()
     stages = [stage for stage in STAGES if getattr(recipe, stage) is not None]
     faults: list[Fault] = []
@@ -88,6 +89,30 @@ def vllm_command(recipe: Recipe) -> str:
     from training.vllm_server import command
 
     return command(recipe)
+
+
+def _values_shown(recipe: Recipe) -> Iterator[str]:
+    """Yield a line for each value of a recipe, as one of its processes gets it, with the line that
+    sets it or what else does."""
+    for name, section in recipe.resolved().items():
+        if not isinstance(section, dict):
+            yield f"{name}: {_text(section)}  # {recipe.places.get((name,), OURS)}"
+            continue
+        yield f"{name}:"
+        origins = {key: recipe.places.get((name, key), OURS) for key in section}
+        if name in SECTIONS:
+            section = recipe.settings[name]
+            origins = recipe.settings.origins[name]
+        for key, value in section.items():
+            if value is not None:
+                yield f"  {key}: {_text(value)}  # {origins[key]}"
+
+
+def _text(value: object) -> str:
+    """A value in one line."""
+    if isinstance(value, str) and value.isprintable():
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _report(new: Iterable[Fault], faults: list[Fault]):
@@ -212,7 +237,7 @@ OPTIONS = {
     },
     "--show": {
         "action": "store_true",
-        "help": "print the whole recipe: its base's keys, our defaults",
+        "help": "print every value, and where it comes from",
     },
     "--vllm-server": {
         "action": "store_true",

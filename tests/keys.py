@@ -35,7 +35,9 @@ ON_A_BASE = """
   replaced as a whole.
 - `null` drops a section, a reward or a key; a dropped key goes back to its default. For
   `max_length` and `grpo.vllm_importance_sampling_clip_max`, `null` means no limit.
-- Bases can be chained, four deep. `make check RECIPE=mine SHOW=1` prints the whole recipe.
+- Bases can be chained, four deep. `make check RECIPE=mine SHOW=1` shows each value and where it
+  comes from: a line of the recipe, our default, the library, this machine, or the share of one of
+  several processes.
 """
 BASE = "the file of a recipe in the same folder, whose keys this one need not repeat"
 GIVEN_BY_US = ("log_metric", "said", "steps_before")  # to a reward

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from schema.conditions import FORM, TRUTH
-from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL, defaults, generation
+from schema.configs import ACCURACY, RIGHT, STEP, WITHOUT_SIGNAL, defaults
 from schema.recipe import Recipe
 from training.trends import Mean, exactly, fell, flips, is_beyond, may_have_fallen, mean, rises
 
@@ -225,8 +225,8 @@ class History:
     """
 
     def __init__(self, recipe: Recipe | dict):
-        settings = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
-        self.grpo = defaults("grpo") | settings
+        meant = recipe if isinstance(recipe, dict) else recipe.resolved()
+        self.grpo = meant["grpo"]
         warmup = self.grpo["warmup_steps"]
         if warmup < 1:
             warmup *= max(0, self.grpo["max_steps"])
@@ -418,9 +418,8 @@ def _fall(lines: list[dict], grpo: dict) -> str | None:
 def _error(before: dict, line: dict, grpo: dict) -> float:
     """The standard error of a line's share of right answers, by how many were sampled since the
     line before. The answers of a group that are all alike count as one."""
-    batches = generation(grpo, 1)
     steps = line["step"] - before["step"]
-    completions = batches.completions * steps * grpo["gradient_accumulation_steps"] / batches.cycle
+    completions = steps * grpo[STEP["grpo"]] / grpo["num_iterations"]
     flat = line.get(WITHOUT_SIGNAL, 0)
     n = max(1, completions * (flat / grpo["num_generations"] + 1 - flat))
     share = (line[CORRECT] * n + 1) / (n + 2)  # not 0 or 1 for few answers

@@ -21,10 +21,10 @@ from runs.records import (
     stage_of,
     texts,
 )
-from schema import configs
-from schema.configs import RIGHT
+from schema.configs import RIGHT, SECTIONS
 from schema.sections import flat
-from schema.stages import STAGES, finished
+from schema.settings import without_usual
+from schema.stages import finished
 from training.watch import advice_on
 
 # The settings that the page uses; their defaults are trl's.
@@ -52,7 +52,7 @@ def describe(run: Path, recipe: dict) -> dict[str, Any]:
     evaluations. `recipe`: as it was saved."""
     summary = object_in(run, "summary.json")
     stage = stage_of(run)
-    values = configs.defaults(stage) | section(recipe, stage)
+    values = section(recipe, stage)
     settings = {key: _plain(values.get(key)) for key in SETTINGS}
     weights, weight_of_steps = _weights(recipe)
     stopped = summary.get("stopped")
@@ -169,16 +169,17 @@ def finite(value: Any) -> float | None:
 
 
 def about(run: Path, recipe: dict) -> dict[str, dict[str, str]]:
-    """The inputs of a run, as texts by `section.key`: its `recipe` as it was saved; the recipe
-    `filled` with the libraries' defaults; its `data`; and the `versions` of the software."""
-    filled = dict(recipe)
-    for name, settings in recipe.items():
-        if name in STAGES and isinstance(settings, dict):
-            filled[name] = configs.defaults(name) | STAGES[name].defaults | settings
+    """The inputs of a run, as texts by `section.key`: its `recipe` without defaults of the
+    libraries' fields, and `filled` with them, as it was saved; its `data`; and the `versions` of
+    the software."""
+    short = dict(recipe)
+    for name in SECTIONS:
+        if isinstance(recipe.get(name), dict):
+            short[name] = without_usual(name, recipe[name])
     data = object_in(run, "data.json")
     return {
-        "recipe": _texts_by_key(reduced(recipe)),
-        "filled": _texts_by_key(reduced(filled)),
+        "recipe": _texts_by_key(reduced(short)),
+        "filled": _texts_by_key(reduced(recipe)),
         "data": _texts_by_key({key: data[key] for key in ("problems", "sha256") if key in data}),
         "versions": _texts_by_key(object_in(run, "versions.json")),
     }

@@ -10,14 +10,14 @@ import argparse
 import json
 from pathlib import Path
 
-import yaml
 from matplotlib.figure import Figure
 
-from schema import configs
+from runs.records import read_recipe
+from schema.configs import ACCURACY
 
 TITLES = {
     "rewards/correct_answer/mean": "right in training, sampled",
-    configs.ACCURACY: "right on held-out problems, greedily",
+    ACCURACY: "right on held-out problems, greedily",
 }
 
 
@@ -32,8 +32,8 @@ def main():
     figure = Figure(figsize=(8, 3), layout="constrained")  # inches
     all_axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for run in options.runs:
-        recipe = yaml.safe_load((run / "grpo" / "recipe.yaml").read_text(encoding="utf-8"))
-        size = configs.generation(recipe["grpo"], 1).completions
+        recipe = read_recipe(run / "grpo" / "recipe.yaml")
+        size = recipe["grpo"]["completions_per_generation"]
         text = (run / "grpo" / "metrics.jsonl").read_text(encoding="utf-8")
         lines = [json.loads(line) for line in text.splitlines()]
         for axes, (key, title) in zip(all_axes, TITLES.items(), strict=True):

@@ -14,6 +14,7 @@ from runs import checkpoints, files, state, versions
 from runs.identity import conflict, data_of
 from runs.state import find_run, not_probed, recipe_of
 from runs.versions import BASE
+from schema.configs import STEP
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
 from tests.support import ROOT, refused
@@ -416,7 +417,7 @@ def test_other_versions_are_told_on_resume(tmp_path, capsys):
 
 def test_a_default_is_shown_and_is_no_conflict(tmp_path):
     begun(tmp_path, "grpo")
-    assert "beta" not in (tmp_path / "grpo/recipe.yaml").read_text()
+    assert "\n  beta: 0.0\n" in (tmp_path / "grpo/recipe.yaml").read_text()
 
     def fault(override: str):
         return conflict(read(tmp_path, override), "grpo")
@@ -424,6 +425,22 @@ def test_a_default_is_shown_and_is_no_conflict(tmp_path):
     assert "  grpo.beta: 0.0 there, 0.3 here" in fault("grpo.beta=0.3").message
     assert fault("grpo.beta=0") is None
     assert "  adapter.r: None there, 4 here" in fault("adapter={r: 4}").message
+
+
+def test_a_run_of_an_earlier_version_has_its_batch_as_it_was_split(tmp_path):
+    """And only the keys that its recipe set."""
+    recipe = begun(tmp_path, "grpo", "grpo.beta=0.0", "grpo.eval_steps=10")
+    file = tmp_path / "grpo/recipe.yaml"
+    content = YAML(typ="safe").load(file.read_text())
+    content["sft"] = recipe.sft
+    content["grpo"] = recipe.grpo
+    YAML().dump(content, file)
+    batch = ["grpo.per_device_train_batch_size=16", "grpo.gradient_accumulation_steps=2"]
+    held_out = ["grpo.eval_steps=10", "grpo.loss_type=dapo"]
+    assert conflict(read(tmp_path, *batch, *held_out), "grpo") is None
+    message = conflict(read(tmp_path, batch[0], *held_out), "grpo").message
+    assert "grpo.completions_per_step (per_device" in message and "32 there, 16 here" in message
+    assert recipe_of(tmp_path / "grpo").grpo == recipe.grpo
 
 
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
@@ -438,7 +455,8 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path):
     for processes, batch, accumulation in [(2, 64, 1), (1, 64, 1), (4, 16, 4), (8, 32, 2)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
     told = conflict(on(4, f"{size}=32", f"{stage}.learning_rate=1e-3"), stage).message
-    assert f"  {size}: 64 there, 32 here" in told and f"  {stage}.learning_rate: " in told
+    batch = f"  {stage}.{STEP[stage]} (per_device_train_batch_size × gradient_accumulation_steps)"
+    assert f"{batch}: 64 there, 32 here" in told and f"  {stage}.learning_rate: " in told
     (folder.path / "summary.json").write_text('{"steps": 1}')
     for processes, batch in [(2, 64), (4, 64)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None

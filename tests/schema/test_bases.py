@@ -25,7 +25,7 @@ def load(folder: Path, text: str, *overrides: str, base: str = BASE):
 def test_the_recipes_own_keys_replace_the_bases(own, keys, value, tmp_path):
     recipe, faults = load(tmp_path, f"base: base.yaml\n{own}")
     assert faults == []
-    found = recipe.resolved()
+    found = recipe.sections()
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     assert found == value
@@ -120,6 +120,15 @@ def test_check_shows_the_whole_recipe(tmp_path):
     load(tmp_path, "base: base.yaml\ngrpo: {beta: 0.5}\n")
     words = [tmp_path / "mine.yaml", "--show", "grpo.max_completion_length=8", "data.validation=4"]
     shown = run_stage("check", *words, AUDIT="off").stdout
-    assert "  beta: 0.5\n" in shown
-    assert "  num_generations: 8\n" in shown
-    assert "output_dir: outputs/mine\n" in shown
+    file = tmp_path / "mine.yaml"
+    origins = {
+        "  beta: 0.5": f"{file}:2",
+        "  num_generations: 8": f"{tmp_path}/base.yaml:13",
+        "  max_completion_length: 8": "override grpo.max_completion_length=8",
+        "  save_total_limit: 2": "our default",
+        "  epsilon: 0.2": "trl",
+        "  use_cpu: true": "this machine",
+        "output_dir: outputs/mine": "our default",
+    }
+    for value, origin in origins.items():
+        assert f"{value}  # {origin}\n" in shown

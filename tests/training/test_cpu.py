@@ -347,7 +347,7 @@ def test_a_small_model_computes_as_before(restored):
 def test_generate_stands_under_one_wrapper(small, restored, tmp_path):
     restored.setattr(cpu, "SMALL", small)
     recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"], check=())
-    args = configs.training_config(recipe, "grpo")
+    args = training_config(on_this_machine(recipe), "grpo")
     rows = load_train(recipe)[0][:64]
     policy = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None).model
     assert type(policy.generate) is Rollout

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 from transformers import TrainerState
 
+from runs.records import filled, read_recipe
 from schema import sections
 from schema.configs import RIGHT, fields
 from schema.configs import WITHOUT_SIGNAL as FLAT
@@ -20,7 +20,7 @@ from training import watch
 from training.progress import ShowAdvice
 from training.watch import CORRECT, NAMES, WINDOW, advice_on
 
-RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}}
+RECIPE = filled({"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}})
 RECORDED = Path(__file__).parent / "recorded"
 TROUBLE = (ROOT / "docs/trouble.md").read_text(encoding="utf-8")
 FORM, CUT = "rewards/format_tags/mean", "completions/clipped_ratio"
@@ -138,7 +138,7 @@ def test_a_fall_of_the_entropy_is_told_though_it_is_steep():
     ],
 )
 def test_truncated_sampling_is_named_where_it_explains_the_difference(recipe, words):
-    (found,) = advice_on(logged((20, {MISMATCH: 0.09})), {"grpo": recipe})
+    (found,) = advice_on(logged((20, {MISMATCH: 0.09})), filled({"grpo": recipe}))
     assert words in found.message
 
 
@@ -159,7 +159,7 @@ def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
 @cases(__file__, "ends")
 def test_a_dead_or_falling_run_speaks_at_its_end_however_short_it_was(phases, rule, words):
     history = made(phases)
-    for recipe in (RECIPE, {"grpo": {"warmup_steps": 1000}}):
+    for recipe in (RECIPE, filled({"grpo": {"warmup_steps": 1000}})):
         assert advice_on(history, recipe) == []
         (advice,) = advice_on(history, recipe, ended=True)
         assert advice.rule == rule and words in advice.message
@@ -247,7 +247,7 @@ def test_a_real_run_is_told(chain, tmp_path):
     overrides += ["grpo.max_completion_length=4"]
     said = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides).stdout
     history = read_lines(tmp_path / "grpo/metrics.jsonl")
-    found = advice_on(history, YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml"))
+    found = advice_on(history, read_recipe(tmp_path / "grpo/recipe.yaml"))
     assert told(history) == [(8, "no signal"), (8, "truncated")]
     suffix = "; a run with other settings needs another output_dir\n"
     assert [said.count(f"{advice}{suffix}") for advice in found] == [1, 1]
