@@ -11,9 +11,11 @@ from pathlib import Path
 
 from console.faults import RecipeError
 from console.terminal import say
+from runs.files import write_whole
 from runs.records import find_runs, name_of
 from stages.cli import run
-from viewer.page import NAME, write
+from viewer.lab import standalone_lab
+from viewer.page import NAME, standalone_page
 
 OUTPUTS = Path("outputs")
 
@@ -26,8 +28,9 @@ def main(runs: list[str], html: Path | None, lab: bool):
     if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
         message = f"HTML={file}: name a file that ends in .html, in a folder that is there"
         raise RecipeError([message])
+    text = standalone_lab() if lab else standalone_page(folders)
     try:
-        write(file, folders)
+        write_whole(file, text)
     except OSError as error:
         message = f"{file} cannot be written ({error.strerror or error}): name another, HTML=x.html"
         raise RecipeError([message]) from None

@@ -10,6 +10,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jinja2
+
 from console.terminal import say
 from runs.files import write_whole
 from runs.records import SAME_QUESTIONS, completion_files, public, recipe_in, require_grpo
@@ -28,14 +30,8 @@ from viewer.runs import (
 
 NAME = "page.html"  # in a run's folder
 FOLDER = Path(__file__).parent / "page"
-# The lab's choices and default settings, which page/lab.js explains.
-LAB = json.loads((FOLDER / "lab.json").read_text(encoding="utf-8"))
-OURS = ("text.js", "data.js", "curves.js", "overview.js", "arithmetic.js", "groups.js")
-OURS += ("changed.js", "bandit.js", "lessons.js", "widgets.js")
-# The lab's, in the order in which it shows them.
-WIDGETS = ("group", "signal", "ratio", "drift", "credit", "hacking", "bandit", "memory")
-OURS += (*(f"lab-{name}.js" for name in WIDGETS), "lab.js", "app.js")
-SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
+SCRIPTS = ("vendor/uPlot.iife.min.js", "text.js", "data.js", "curves.js", "overview.js")
+SCRIPTS += ("arithmetic.js", "groups.js", "group.js", "changed.js", "app.js")
 STYLES = ("vendor/uPlot.min.css", "style.css")
 LARGEST = 20 * 2**20  # bytes of what a page shows, about
 GROUPS = 8  # of a step, where the groups of all steps are too many
@@ -66,7 +62,7 @@ def asset(name: str) -> str:
 
 
 def write(file: Path, runs: list[Path]):
-    """Write the page of some runs into a file; without runs, it is the lab alone.
+    """Write the page of some runs into a file.
 
     Raises:
         OSError: the system refuses the file.
@@ -92,22 +88,20 @@ def write_beside(run: Path) -> Path | None:
 
 def standalone_page(runs: list[Path]) -> str:
     """The page as HTML. A run with many groups has an even sample of them, and the page says so."""
-    entries = []
-    for question, text in _answers(runs).items():
-        entries.append(f"{_dumped(question)}:{text}")
-    data = "{" + ",\n".join(entries) + "}"
-    head = "\n".join(f"<style>{asset(name)}</style>" for name in STYLES)
-    tail = f'<script type="application/json" id="answers">{data}</script>'
-    for name in SCRIPTS:
-        tail += f"\n<script>{asset(name)}</script>"
-    return asset("index.html").replace("<!-- head -->", head).replace("<!-- tail -->", tail)
+    entries = [f"{_dumped(question)}:{text}" for question, text in _answers(runs).items()]
+    content = {
+        "styles": list(map(asset, STYLES)),
+        "scripts": list(map(asset, SCRIPTS)),
+        "answers": "{" + ",\n".join(entries) + "}",
+    }
+    return jinja2.Template(asset("page.html")).render(content)
 
 
 def _answers(runs: list[Path]) -> dict[str, str]:
-    """The JSON text of each answer, by its question: `runs`, `lab`, or `0/group/40/3`, which is
-    group 3 of step 40 of the first run."""
+    """The JSON text of each answer, by its question: `runs`, or `0/group/40/3`, which is group 3 of
+    step 40 of the first run."""
     as_json = Json(runs)
-    answers = {"lab": as_json.text(LAB | {"memory": json.loads(asset("memory.json"))})}
+    answers = {}
     descriptions = []
     for number, run in enumerate(runs):
         recipe = recipe_in(run)

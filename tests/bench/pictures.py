@@ -2,8 +2,8 @@
 them.
 
 `python -m tests.bench.pictures outputs/x STEP GROUP`: a run, and the group to show.
-`python -m tests.bench.pictures --lab FOLDER`: every widget of the lab, in both schemes, as wide as
-a desk's and a phone's screen.
+`python -m tests.bench.pictures --lab FOLDER`: every part of the lab, in both schemes, as wide as a
+desk's and a phone's screen.
 """
 
 import argparse
@@ -15,18 +15,18 @@ from runs.records import find_runs
 from tests.viewer.browser import CHROMIUM, FLAGS, address_of
 
 FOLDER = Path("docs/img")
+LAB = Path("docs/lab/index.html").absolute().as_uri()
 
 
 def lab(folder: Path):
     from playwright.sync_api import sync_playwright
 
-    address = address_of(folder / "lab.html")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for scheme, width in product(("light", "dark"), (1440, 390)):
             size = {"width": width, "height": 900}
             page = browser.new_page(viewport=size, color_scheme=scheme)
-            page.goto(address)
+            page.goto(LAB)
             page.wait_for_selector(".seeds [data-trapped]", timeout=120_000)
             page.screenshot(path=folder / f"first-{width}-{scheme}.png")
             for section in page.locator("section.play").all():
@@ -44,7 +44,6 @@ def main(run: str, step: int, group: int):
         "overview": ("overview", ".chart canvas", 1400),
         "groups": (f"groups/0/{step}/{group}", "[data-advantage]", 760),
         "changed": ("changed/0", ".pair", 460),
-        "lab": ("lab/0", ".seeds [data-trapped]", 1100),
     }
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = address_of(Path(folder, "page.html"), find_runs([run])[0])

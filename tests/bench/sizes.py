@@ -1,13 +1,14 @@
 """How much memory do the models of PPO, GRPO and DPO take, by their size? With `make memory`'s own
 estimator.
 
-`python -m tests.bench.sizes` writes the table that the lab of `make view` shows,
-viewer/page/memory.json: all weights trained as in qwen-math-full, in float32; LoRA as in
-qwen-math-lora, and QLoRA, that in four bits; always with a KL to a reference. The models are
-Qwen2.5 of 1.5B and 7B and Llama 2 of 13B and 70B, whose shapes stand here.
+`python -m tests.bench.sizes` writes the table that the lab shows, into docs/lab/index.html: all
+weights trained as in qwen-math-full, in float32; LoRA as in qwen-math-lora, and QLoRA, that in four
+bits; always with a KL to a reference. The models are Qwen2.5 of 1.5B and 7B and Llama 2 of 13B and
+70B, whose shapes stand here.
 """
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from schema.recipe import load_recipe
 from stages.memory import variants
 from training.memory import GIB, Parts, estimate
 
-FILE = Path("viewer/page/memory.json")
+PAGE = Path("docs/lab/index.html")
+BLOCK = re.compile(r'(?<=id="memory">\n).*?(?=\n</script>)', re.S)
 FULL, LORA = "recipes/qwen-math-full.yaml", "recipes/qwen-math-lora.yaml"
 # Name: config, vocabulary, hidden size, MLP's size, layers, attention heads, key-value heads,
 # whether head and embedding are one (config.json of Qwen/Qwen2.5-1.5B and so on).
@@ -30,6 +32,11 @@ SHAPES = {
 }
 KEYS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")
 KEYS += ("num_attention_heads", "num_key_value_heads", "tie_word_embeddings")
+
+
+def table_of_page() -> dict:
+    """The table that the lab shows."""
+    return json.loads(BLOCK.search(PAGE.read_text(encoding="utf-8"))[0])
 
 
 def held(parts: Parts, reward_model: int) -> dict[str, dict[str, int]]:
@@ -72,5 +79,5 @@ def table(sizes: list[str]) -> dict:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(table(list(SHAPES))) + "\n", encoding="utf-8")
-    print(FILE.read_text(encoding="utf-8"))
+    written = BLOCK.sub(json.dumps(table(list(SHAPES))), PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(written, encoding="utf-8")

@@ -1,13 +1,19 @@
-"""The numpy twin of viewer/page/bandit.js: the lab's bandit, computed a second time.
+"""The numpy twin of docs/lab/bandit.js: the lab's bandit, computed a second time.
 
 The product computes in JavaScript alone, whose first lines state the problem, the loss and what
 each algorithm does. Tests compare this twin with trl's own loss, gradient and advantages, and with
 exact expectations; then, in a browser, the page's numbers with the twin's.
 """
 
+import json
+import re
+
 import numpy as np
 
-from viewer.page import LAB
+from tests.support import ROOT
+
+LAB_PAGE = (ROOT / "docs/lab/index.html").read_text(encoding="utf-8")
+LAB = json.loads(re.search(r'id="settings">(.*?)</script>', LAB_PAGE, re.S)[1])
 
 ALGORITHMS = LAB["algorithms"]
 LANDSCAPES = LAB["landscapes"]

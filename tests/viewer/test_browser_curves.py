@@ -59,17 +59,17 @@ def test_curves_have_their_spread_are_smoothed_and_lead_to_their_groups(tab, sho
     deviations = np.array([line["reward_std"] for line in logged])
     weights = np.tril(0.6 ** (np.subtract.outer(np.arange(12), np.arange(12)) / 3))
     weights /= weights.sum(1, keepdims=True)
-    drawn = tab.evaluate("kept.plots[0].data")
+    drawn = tab.evaluate("reading.plots[0].data")
     assert drawn[1] == pytest.approx(weights @ rewards, rel=1e-4)
     assert np.subtract(drawn[4], drawn[3]) == pytest.approx(2 * weights @ deviations, rel=1e-4)
     tab.get_by_role("button", name="off").click()
-    drawn = tab.evaluate("kept.plots[0].data")
+    drawn = tab.evaluate("reading.plots[0].data")
     assert drawn[1] == pytest.approx(rewards, rel=1e-4)
     differing = texts(tab, "[aria-label='What differs'] tbody tr")
     assert differing == ["grpo.loss_type\tdapo\tgrpo"]
     tab.get_by_text("Recipe, data, commit and hardware").click()
     assert "hardware" in tab.locator(".made").inner_text()
-    plot = "kept.plots[0]"
+    plot = "reading.plots[0]"
     x, y = tab.evaluate(f"[{plot}.valToPos(5, 'x'), {plot}.valToPos({plot}.data[1][4], 'y')]")
     tab.locator(".u-over").first.click(position={"x": x, "y": y})
     tab.wait_for_selector(GROUP)
@@ -80,7 +80,7 @@ def test_curves_have_their_spread_are_smoothed_and_lead_to_their_groups(tab, sho
 def test_a_warm_start_has_a_page(tab, show, tmp_path):
     made_runs.run(tmp_path)
     show("", CURVES, made_runs.warm_start(tmp_path))
-    assert texts(tab, "[role=tab]") == ["Overview", "What changed", "Lab"]
+    assert texts(tab, "[role=tab]") == ["Overview", "What changed"]
     assert texts(tab, "figcaption b") == ["Loss", "Right tokens", "Entropy"]
     text = main_text(tab)
     assert "base → sft" in text and "2 → 1" in text
@@ -91,7 +91,7 @@ def test_a_warm_start_has_a_page(tab, show, tmp_path):
     assert tab.get_by_role("button", name="lost 0").is_disabled()
 
 
-@pytest.mark.parametrize("view", ["overview", "groups/0/1/0", "changed/0", "lab/0"])
+@pytest.mark.parametrize("view", ["overview", "groups/0/1/0", "changed/0"])
 def test_a_view_fits_a_phone_and_can_be_read_in_both_schemes(tab, runs, view):
     tab.set_viewport_size(PHONE)
     visit(tab, runs[2] + view, ".chart canvas, .detail h2")
@@ -111,7 +111,7 @@ def test_drawn_again_the_page_stays_where_its_reader_is(tab, show, tmp_path):
     tab.wait_for_selector("details[open] table")
     chart.scroll_into_view_if_needed()
     drag(tab, chart.locator(".u-over").bounding_box(), 0.4, 0.9, 50)
-    zoom = tab.evaluate("kept.zoom")
+    zoom = tab.evaluate("reading.zoom")
     tab.locator("summary").last.focus()
     tab.evaluate("scrollTo(0, 700)")
     tab.evaluate("document.querySelector('.tile').dataset.old = 1")
@@ -121,8 +121,8 @@ def test_drawn_again_the_page_stays_where_its_reader_is(tab, show, tmp_path):
     assert tab.evaluate("[scrollY, document.activeElement.tagName]") == [700, "SUMMARY"]
     assert tab.evaluate("document.getElementById('main').style.minHeight") == ""
     assert tab.locator("details[open] table").count() == 1
-    assert 1 < zoom["min"] < zoom["max"] < 4 and tab.evaluate("kept.zoom") == zoom
-    scales = tab.evaluate("kept.plots.map((plot) => [plot.scales.x.min, plot.scales.x.max])")
+    assert 1 < zoom["min"] < zoom["max"] < 4 and tab.evaluate("reading.zoom") == zoom
+    scales = tab.evaluate("reading.plots.map((plot) => [plot.scales.x.min, plot.scales.x.max])")
     # in every chart
     assert scales == [[zoom["min"], zoom["max"]]] * len(scales) and len(scales) > 5
 
@@ -146,9 +146,9 @@ def test_a_finger_zooms_and_scrolls(browser, runs):
 
     swipe(0.02, -50)
     assert page.evaluate("scrollY") > 0
-    assert page.evaluate("kept.zoom") is None
+    assert page.evaluate("reading.zoom") is None
     swipe(0.4, 0)
-    zoom = page.evaluate("kept.zoom")
+    zoom = page.evaluate("reading.zoom")
     assert 1 < zoom["min"] < zoom["max"] < 4
     targets = page.locator("button:visible, select:visible, summary:visible, main a:visible").all()
     small = [target for target in targets if target.bounding_box()["height"] < 24]

@@ -1,8 +1,8 @@
 """The lab in a real browser: its numbers are numpy's (bandit.py), torch's and trl's, and every
 control moves what it says."""
 
-import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 
 from evaluation import answers
 from stages import view
+from tests.bench.sizes import table_of_page
 from tests.support import ROOT
 from tests.tables import cases, yaml_text
 from tests.viewer import bandit
@@ -20,12 +21,12 @@ from tests.waits import until
 from training import step_rewards
 
 pytestmark = pytest.mark.browser
+POOR_CONTRAST = Path(__file__).with_name("poor_contrast.js").read_text(encoding="utf-8")
 OPEN = "document.querySelectorAll('details').forEach((e) => (e.open = true))"
 
 
-def test_the_lab_shows_the_numbers_that_numpy_has(tab, show):
-    show("", "#part-bandit")
-    assert texts(tab, "[role=tab]") == ["Lab"]
+def test_the_lab_shows_the_numbers_that_numpy_has(tab, playground):
+    tab.goto(playground)
     tab.evaluate(OPEN)
     place = tab.locator("label", has_text="place of the one peak")
     assert place.locator("output").inner_text() == "5"
@@ -56,9 +57,25 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab, show):
         assert f" {final:.3f}" in part.get_by_role("group", name="Algorithms drawn").inner_text()
 
 
-def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab, show):
+def test_the_files_of_docs_are_the_lab_too(tab):
+    """As a browser opens them, without `make lab`."""
+    tab.goto((ROOT / "docs/lab/index.html").as_uri())
+    assert len(texts(tab, "#parts li")) == tab.locator("section.play").count() == 11
+    tab.locator("#part-drift .sums", has_text="Step 400").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_lab_can_be_read_in_both_schemes(tab, playground, scheme):
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(playground)
+    tab.locator(".seeds [data-trapped]").first.wait_for(timeout=120_000)
+    tab.evaluate(OPEN)
+    assert tab.evaluate(POOR_CONTRAST) == []
+
+
+def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab, playground):
     tab.set_viewport_size(PHONE)
-    show("", "#part-bandit")
+    tab.goto(playground)
     tab.evaluate(OPEN)
     # A bar and its number take their cell's width, not that of the next.
     wider = "all => all.filter((e) => e.scrollWidth > e.clientWidth).length"
@@ -277,10 +294,12 @@ def test_what_the_page_judges_by_itself_the_verifier_judges_alike(tab, playgroun
     assert tab.evaluate("plainVerdict('8 / 12', '2/3').right") is True
 
 
-DRAWN = "canvas, .sum, .sums, .numbers:not(.seeds), .actions, .memory, .team, .columns, .drawn,"
+DRAWN = (
+    ".plot > svg, .sum, .sums, .numbers:not(.seeds), .actions, .memory, .team, .columns, .drawn,"
+)
 DRAWN += ".credits, .answer:not(.head, [hidden])"
 LOOK = f"""part => [...part.querySelectorAll(":is({DRAWN})")].map(
-  (e) => (e.tagName === "CANVAS" ? e.toDataURL() : e.innerHTML))"""
+  (e) => (e.tagName === "svg" ? e.outerHTML : e.innerHTML))"""
 STEPS = """e => e.matches('.player [type=range]') &&
   e.closest('#part-kl, #part-drift, #part-hacking, #part-bandit') !== null"""
 DIFFERS = f"""async (part, before) => {{
@@ -333,7 +352,7 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
                 assert changed, (part.get_attribute("id"), control.evaluate("e => e.outerHTML"))
                 if control.evaluate(STEPS):  # the curves are drawn as far as it stands
                     drawn = zip(before, changed, strict=True)
-                    redrawn = [look[:5] == "data:" and differs for look, differs in drawn]
+                    redrawn = [look[:4] == "<svg" and differs for look, differs in drawn]
                     assert any(redrawn), part.get_attribute("id")
                 moved.update(np.flatnonzero(changed))
         assert moved >= set(range(everything)), part.get_attribute("id")
@@ -379,7 +398,7 @@ def test_each_discovery_is_made_beside_what_is_moved(tab, playground, part, do, 
 
 def test_the_playground_adds_up_the_memory_of_each_method(tab, playground):
     tab.goto(playground)
-    table = json.loads((ROOT / "viewer/page/memory.json").read_text(encoding="utf-8"))
+    table = table_of_page()
     for size, ways in table.items():
         tab.locator("#part-memory select").select_option(size)
         sums = [sum(parts.values()) for way in ways.values() for parts in way.values()]

@@ -3,7 +3,6 @@ what a run learns. tests/viewer/test_browser_lab.py compares the page with it, n
 
 import ast
 import inspect
-import json
 import textwrap
 from collections import defaultdict
 from types import MethodType, SimpleNamespace
@@ -16,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from schema.recipe import load_recipe
-from tests.bench.sizes import FILE, SHAPES, held, table
+from tests.bench.sizes import SHAPES, held, table, table_of_page
 from tests.support import ROOT
 from tests.tables import cases
 from tests.viewer import bandit
@@ -241,16 +240,15 @@ def test_two_peaks_trap_who_learns_fast_from_few():
         likely = [np.argmax(each["probabilities"]) for each in ends]
         assert [likely.count(8), likely.count(3)] == [seeds - trapped, trapped]
         assert all(each["largest"][-1] > 0.9 for each in ends)
-    page = (ROOT / "viewer/page/lab-bandit.js").read_text(encoding="utf-8")
-    assert "8 of 30 seeds of GRPO end at 3, which earns 0.7" in page
-    assert "num_generations: 2, num_iterations: 1, learning_rate: 4, matched: false" in page
+    assert "8 of 30 seeds of GRPO end at 3, which earns 0.7" in bandit.LAB_PAGE
+    script = (ROOT / "docs/lab/algorithms.js").read_text(encoding="utf-8")
+    assert "num_generations: 2, num_iterations: 1, learning_rate: 4, matched: false" in script
     assert np.argmax(bandit.run("grpo", "two peaks", seed=1, **trap)["probabilities"]) == 3
 
 
 @pytest.mark.slow
 def test_the_labs_table_of_memory_is_what_make_memory_estimates():
-    there = json.loads((ROOT / FILE).read_text(encoding="utf-8"))
-    assert there == table(list(SHAPES))
+    assert table_of_page() == table(list(SHAPES))
 
 
 def test_what_the_methods_hold_is_what_make_memory_estimates():
@@ -268,7 +266,7 @@ def test_what_the_methods_hold_is_what_make_memory_estimates():
 def test_the_labs_memory_is_at_the_recipes_precision():
     """Float32 weights, gradients and moments where all are trained: 16 bytes each; a bfloat16
     reward model."""
-    for ways in json.loads((ROOT / FILE).read_text(encoding="utf-8")).values():
+    for ways in table_of_page().values():
         full = ways["full"]["GRPO"]
         weights = full["policy"]
         parts = [full["gradients"], full["optimizer"], full["reference"]]

@@ -1,7 +1,6 @@
 """docs/learn.md: its numbers by the lab, its defaults and its loss by trl; and its program
 learns."""
 
-import json
 import math
 import re
 
@@ -13,6 +12,7 @@ from trl import GRPOConfig, GRPOTrainer
 from machine.launch import on_this_machine
 from schema.libraries import training_config
 from schema.recipe import load_recipe
+from tests.bench.sizes import table_of_page
 from tests.support import ROOT, read_lines
 from tests.viewer import bandit
 from training.model import load_tokenizer
@@ -202,8 +202,7 @@ def test_a_larger_group_pushes_rare_right_answers_more():
 
 def test_the_lab_has_each_widget_that_the_page_names():
     """By the first words of its heading."""
-    source = "".join(path.read_text("utf-8") for path in (ROOT / "viewer/page").glob("lab-*.js"))
-    headings = re.findall(r'widget\("\w+", "([^"]+)"', source)
+    headings = re.findall(r"<h2>([^<]+)</h2>", bandit.LAB_PAGE)
     text = " ".join(PAGE.split())
     names = re.findall(r'"([^"]+)"', " ".join(re.findall(r'Lab: ((?:"[^"]+"(?:, )?)+)', text)))
     assert len(headings) == 11 and len(names) > 8
@@ -212,8 +211,7 @@ def test_the_lab_has_each_widget_that_the_page_names():
 
 
 def test_the_memory_is_the_labs():
-    by_model = json.loads((ROOT / "viewer/page/memory.json").read_text(encoding="utf-8"))
-    full = by_model["7B"]["full"]
+    full = table_of_page()["7B"]["full"]
     totals = [f"{sum(full[name].values()):.0f} GiB" for name in ("PPO", "GRPO", "DPO")]
     critic = sum(full["PPO"].values()) - sum(full["GRPO"].values())
     bare = sum(full["GRPO"].values()) - full["GRPO"]["reward model"] - full["GRPO"]["reference"]

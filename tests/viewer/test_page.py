@@ -28,7 +28,6 @@ def test_it_holds_all_that_it_shows(tmp_path):
     assert len(answers["1/group/1/0"]["rows"]) == 8
     assert answers["0/changed/held-out/sft/grpo"]["counts"]["won"] == 1
     assert answers["0/pair/held-out/base/sft/3"]["answers"][1]["text"] == "sft says 3"
-    assert answers["lab"]["group"]["gold"] == "408"
 
 
 def test_nothing_in_it_breaks_out_or_is_loaded_from_elsewhere(tmp_path):
@@ -202,7 +201,8 @@ def test_several_runs_and_the_lab_have_places_of_their_own(tmp_path, monkeypatch
     view.main(list(map(str, several)), None, False)
     view.main([], None, True)
     assert len(data_of(Path("outputs/compare/page.html").read_text())["runs"]) == 2
-    assert data_of(Path("outputs/lab.html").read_text())["runs"] == []
+    lab = Path("outputs/lab.html").read_text()
+    assert "<title>The lab</title>" in lab and not re.search(r'(?:src|href)="(?!data:|#)', lab)
     assert not (several[0] / "page.html").exists()
 
 
@@ -268,7 +268,7 @@ def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     folder = ROOT / "viewer/page"
     files = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
     tracked = {str(file) for file in files if file.parts[0] != "node_modules"}
-    apart = {"index.html", "package.json", "package-lock.json", "lab.json", "memory.json"}
+    apart = {"page.html", "package.json", "package-lock.json"}
     assert tracked == {*page.SCRIPTS, *page.STYLES, *apart, "vendor/uPlot.LICENSE"}
 
 
@@ -276,8 +276,10 @@ def test_no_name_of_the_page_is_given_twice():
     """Its scripts share their names: a function that is declared again silently takes the place of
     the first."""
     declared = r"^(?:async )?(?:function|const|let|class) (\w+)"
-    names = [name for each in page.OURS for name in re.findall(declared, page.asset(each), re.M)]
-    assert len(names) > 80 and sorted(set(names)) == sorted(names)
+    lab = [path.read_text("utf-8") for path in (ROOT / "docs/lab").glob("*.js")]
+    for scripts in (list(map(page.asset, page.SCRIPTS[1:])), lab):
+        names = [name for script in scripts for name in re.findall(declared, script, re.M)]
+        assert len(names) > 40 and sorted(set(names)) == sorted(names)
 
 
 def test_the_vendored_library_is_the_locked_one():
@@ -291,4 +293,5 @@ def test_the_vendored_library_is_the_locked_one():
 
 def test_the_page_marks_the_characters_that_the_terminal_spells_out():
     as_javascript = re.sub(r"\\U000?([0-9a-f]{5,6})", r"\\u{\1}", UNSEEN)
-    assert f"const UNSEEN = /{as_javascript}/gu;\n" in page.asset("text.js")
+    parts = re.findall(r"String\.raw`([^`]*)`", page.asset("text.js"))
+    assert "".join(parts) == as_javascript

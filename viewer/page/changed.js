@@ -1,104 +1,161 @@
 "use strict";
 // What changed: the same held-out questions before and after, the ones that were won or lost first.
 
-const SHOWN = 100; // questions at a time
+const QUESTIONS_LISTED = 100; // at a time
 
-/** `at`: the benchmark, the models before and after, and what to open: a kind of question, or one by its id. */
-async function changedView(number_, run, [benchmark, before, after, open] = []) {
-  const benchmarks = Object.entries(run.evaluations).filter(([, labels]) => labels.length > 1).sort(([a], [b]) => (b === "held-out") - (a === "held-out"));
+/** `open`: what to open, a kind of question, or one by its id. */
+async function changedView(place) {
+  const [benchmark, before, after, open] = place.map(decodeURIComponent);
+  const run = app.runs[app.run];
+  const runIndex = app.run;
+  const benchmarks = Object.entries(run.evaluations)
+    .filter(([, labels]) => labels.length > 1)
+    .sort(([a], [b]) => (b === "held-out") - (a === "held-out"));
   if (!benchmarks.length) {
-    return h("p", {}, "No two models of this run have answered the same questions yet. ", h("code", {}, "make evaluate"), " asks them; ", h("code", {}, "make grpo"), " ends with that.");
+    return html`<p>No two models of this run have answered the same questions yet.
+      ${" "}<code>make evaluate</code> asks them; <code>make grpo</code> ends with that.</p>`;
   }
-  const state = { benchmark: benchmarks[0][0], kind: "", shown: SHOWN };
-  const choices = h("div", { class: "choices" });
-  const list = h("ol", { class: "list", onkeydown: moveInList });
-  const counts = h("div", { class: "choices", role: "group", "aria-label": "What became of a question" });
-  const detail = h("section", { class: "detail", "aria-label": "Both answers" });
-  let found = null;
-  let asked = 0;
+  const state = { benchmark: benchmarks[0][0], kind: "", listed: QUESTIONS_LISTED };
+  const choices = html`<div class="choices"></div>`;
+  const list = html`<ol class="list" onkeydown=${moveInList}></ol>`;
+  const counts = html`<div class="choices" role="group"
+    aria-label="What became of a question"></div>`;
+  const detail = html`<section class="detail" aria-label="Both answers"></section>`;
+  let changes = null;
+  let requests = 0;
 
-  const labelsOf = (name) => (benchmarks.find((each) => each[0] === name) || [null, []])[1];
+  const labelsOf = (name) => (benchmarks.find((entry) => entry[0] === name) || [null, []])[1];
   const labels = () => labelsOf(state.benchmark);
-  function choose() {
-    const all = labels();
-    state.after = all.includes(run.stage) ? run.stage : all[all.length - 1];
-    state.before = all.includes("sft") && state.after !== "sft" ? "sft" : all[0];
-    if (!later().includes(state.after)) state.after = later().pop();
-  }
-  const twice = (label) => [label, label];
   const later = () => labels().slice(labels().indexOf(state.before) + 1);
   function chooseBefore(label) {
     state.before = label;
     if (!later().includes(state.after)) state.after = later().pop();
-    load();
   }
-  async function load(open = "") {
+  function chooseModels() {
+    const all = labels();
+    state.after = all.includes(run.stage) ? run.stage : all[all.length - 1];
+    chooseBefore(all.includes("sft") && state.after !== "sft" ? "sft" : all[0]);
+  }
+
+  function showChoices() {
     const focused = [...choices.querySelectorAll("select")].indexOf(document.activeElement);
+    const pairs = (names) => names.map((name) => [name, name]);
+    const changing = (change) => (value) => {
+      change(value);
+      load();
+    };
+    const setBenchmark = changing((name) => {
+      state.benchmark = name;
+      chooseModels();
+    });
+    const setAfter = changing((label) => (state.after = label));
     choices.replaceChildren(
-      choice("Questions", benchmarks.map(([name]) => [name, name]), state.benchmark, (value) => ((state.benchmark = value), choose(), load())),
-      choice("Before", labels().slice(0, -1).map(twice), state.before, chooseBefore),
-      choice("After", later().map(twice), state.after, (value) => ((state.after = value), load())),
+      choice("Questions", pairs(benchmarks.map(([name]) => name)), state.benchmark, setBenchmark),
+      choice("Before", pairs(labels().slice(0, -1)), state.before, changing(chooseBefore)),
+      choice("After", pairs(later()), state.after, setAfter),
     );
     if (focused >= 0) choices.querySelectorAll("select")[focused].focus();
+  }
+
+  async function load(toOpen = "") {
+    showChoices();
     list.replaceChildren();
     counts.replaceChildren();
+    const request = ++requests;
+    const question = `${state.benchmark}/${state.before}/${state.after}`;
     try {
-      const mine = ++asked;
-      const answer = await ask(`${number_}/changed/${state.benchmark}/${state.before}/${state.after}`);
-      if (mine !== asked) return;
-      found = answer;
+      const answer = await ask(`${runIndex}/changed/${question}`);
+      if (request !== requests) return;
+      changes = answer;
     } catch (error) {
-      detail.replaceChildren(h("p", { class: "error" }, error.message));
+      detail.replaceChildren(html`<p class="error">${error.message}</p>`);
       return;
     }
-    state.kind = open in found.counts ? open : "";
+    state.kind = toOpen in changes.counts ? toOpen : "";
     refresh();
-    const first = found.rows.find((row) => String(row.id) === open) || found.rows.find((row) => !state.kind || row.kind === state.kind);
+    const isListed = (row) => !state.kind || row.kind === state.kind;
+    const first =
+      changes.rows.find((row) => String(row.id) === toOpen) || changes.rows.find(isListed);
     if (first) await show(first);
     else detail.replaceChildren();
   }
+
   function refresh() {
-    const all = Object.values(found.counts).reduce((a, b) => a + b, 0);
-    const button = (kind, text, n) => h("button", { class: `kind ${kind.replace(" ", "-")}`, "aria-pressed": String(state.kind === kind), disabled: !n, onclick: () => ((state.kind = kind), (state.shown = SHOWN), refresh()) }, `${text} ${number(n)}`);
-    counts.replaceChildren(button("", "all", all), ...Object.entries(found.counts).map(([kind, n]) => button(kind, kind, n)));
-    const rows = found.rows.filter((row) => !state.kind || row.kind === state.kind);
-    list.replaceChildren(...rows.slice(0, state.shown).map((row) => h("li", {}, h("button", { class: "entry", "data-question": row.id, onclick: () => show(row) }, h("span", { class: `kind ${row.kind.replace(" ", "-")}` }, row.kind), h("span", { class: "question" }, visible(row.question))))));
-    if (rows.length > state.shown) list.append(h("li", {}, h("button", { class: "more", onclick: () => ((state.shown += 5 * SHOWN), refresh()) }, `Show more of ${number(rows.length)}`)));
-    if (found.rows.length < all) list.append(h("li", { class: "quiet" }, `This file holds ${number(found.rows.length)} of the ${number(all)} questions, flips first.`));
-  }
-  async function show(row) {
-    for (const each of list.querySelectorAll(".entry")) {
-      if (each.dataset.question === String(row.id)) each.setAttribute("aria-current", "true");
-      else each.removeAttribute("aria-current");
-    }
-    try {
-      const mine = ++asked;
-      const both = await ask(`${number_}/pair/${state.benchmark}/${found.before}/${found.after}/${row.id}`);
-      if (mine !== asked) return;
-      detail.replaceChildren(
-        h("h2", { class: "asked" }, visible(both.question)),
-        h("p", {}, "right answer: ", h("b", {}, visible(both.gold))),
-        h("div", { class: "pair" }, both.answers.map(said)),
+    const total = Object.values(changes.counts).reduce((a, b) => a + b, 0);
+    const kinds = [["", total], ...Object.entries(changes.counts)];
+    counts.replaceChildren(...kinds.map(([kind, count]) => kindButton(kind, count)));
+    const rows = changes.rows.filter((row) => !state.kind || row.kind === state.kind);
+    list.replaceChildren(...rows.slice(0, state.listed).map(entry));
+    if (rows.length > state.listed) {
+      list.append(
+        moreButton(rows.length, () => {
+          state.listed += 5 * QUESTIONS_LISTED;
+          refresh();
+        }),
       );
+    }
+    if (changes.rows.length < total) {
+      const sample =
+        `${number(changes.rows.length)} of the ${number(total)} questions, flips` + " first";
+      list.append(html`<li class="quiet">This file holds ${sample}.</li>`);
+    }
+  }
+  function kindButton(kind, count) {
+    const isChosen = String(state.kind === kind);
+    const choose = () => {
+      Object.assign(state, { kind, listed: QUESTIONS_LISTED });
+      refresh();
+    };
+    return html`<button class=${kindClass(kind)} aria-pressed=${isChosen} disabled=${!count}
+      onclick=${choose}>${kind || "all"} ${number(count)}</button>`;
+  }
+  const kindClass = (kind) => `kind ${kind.replace(" ", "-")}`;
+  function entry(row) {
+    return html`<li><button class="entry" data-question=${row.id} onclick=${() => show(row)}>
+      <span class=${kindClass(row.kind)}>${row.kind}</span>
+      <span class="question">${visible(row.question)}</span>
+    </button></li>`;
+  }
+
+  async function show(row) {
+    markOpen(list, (button) => button.dataset.question === String(row.id));
+    const request = ++requests;
+    const models = `${changes.before}/${changes.after}`;
+    try {
+      const pair = await ask(`${runIndex}/pair/${state.benchmark}/${models}/${row.id}`);
+      if (request !== requests) return;
+      detail.replaceChildren(html`<h2 class="asked">${visible(pair.question)}</h2>
+        <p>right answer: <b>${visible(pair.gold)}</b></p>
+        <div class="pair">${pair.answers.map(answerCard)}</div>`);
       announce(`Question ${row.id}: ${row.kind}.`);
     } catch (error) {
-      detail.replaceChildren(h("p", { class: "error" }, error.message));
+      detail.replaceChildren(html`<p class="error">${error.message}</p>`);
     }
   }
-  function said(each) {
-    const judged = each.right === true ? "right" : each.right === false ? "wrong" : "not judged";
-    const facts = [each.reason, each.tokens === null || each.tokens === undefined ? "" : `${each.tokens} tokens`, each.truncated ? "truncated" : ""].filter(Boolean);
-    return h(
-      "article",
-      { class: "completion" },
-      h("header", {}, h("b", {}, visible(each.label)), h("span", { class: `kind ${judged === "right" ? "won" : "lost"}` }, judged), each.answer === null ? "no answer" : h("span", {}, "answer ", h("b", {}, visible(String(each.answer))))),
-      h("pre", { class: "said" }, visible(each.text)),
-      h("p", { class: "quiet" }, visible(facts.join(", "))),
-    );
-  }
+
   const places = [before, after].map((label) => labelsOf(benchmark).indexOf(label));
   if (places[0] >= 0 && places[0] < places[1]) Object.assign(state, { benchmark, before, after });
-  else choose();
+  else chooseModels();
   await load(open);
-  return h("div", { class: "two reading" }, h("section", { "aria-label": "Questions" }, choices, counts, list), detail);
+  return html`<div class="two reading">
+    <section aria-label="Questions">${choices}${counts}${list}</section>${detail}
+  </div>`;
+}
+
+/** What one model answered, and how it was judged. */
+function answerCard({ label, right, reason, tokens, truncated, answer, text }) {
+  const judged = { true: "right", false: "wrong" }[right] || "not judged";
+  const facts = [reason];
+  if (tokens !== null && tokens !== undefined) facts.push(`${tokens} tokens`);
+  if (truncated) facts.push("truncated");
+  const shownAnswer = html`<span>answer <b>${visible(String(answer))}</b></span>`;
+  return html`<article class="completion">
+    <header>
+      <b>${visible(label)}</b>
+      <span class=${right === true ? "kind won" : "kind lost"}>${judged}</span>
+      ${answer === null ? "no answer" : shownAnswer}
+    </header>
+    <pre class="said">${visible(text)}</pre>
+    <p class="quiet">${visible(facts.filter(Boolean).join(", "))}</p>
+  </article>`;
 }

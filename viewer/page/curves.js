@@ -1,197 +1,368 @@
 "use strict";
-// The charts of the overview: what the runs logged, over their steps, one above the other where there are several.
+// The charts of the overview: what the runs logged, over their steps, one above the other where
+// there are several.
 
+const ACCURACY = "eval_rewards/correct_answer/mean";
 const CHARTS = [
-  { title: "Reward", about: "mean total reward of a batch", series: ["reward"], std: () => "reward_std" },
-  { title: "Parts of the reward", about: "mean of each reward, before its weight", series: /^rewards\/(.+)\/mean$/, std: (key) => key.replace(/mean$/, "std") },
-  { title: "Held-out accuracy", about: "greedy answers to held-out problems while it trained, with the 95% interval", series: ["eval_rewards/correct_answer/mean"], band: ["held_out/low", "held_out/high"], asked: "held_out/n", share: true, close: true, exact: true },
-  { title: "Groups without signal", about: "all completions of the group earned the same", series: ["groups_without_signal"], share: true },
-  { title: "Completion length", about: "tokens: mean and longest", series: ["completions/mean_length", "completions/max_length"] },
-  { title: "Truncated", about: "completions cut off by max_completion_length", series: ["completions/clipped_ratio"], share: true },
+  {
+    title: "Reward",
+    about: "mean total reward of a batch",
+    series: ["reward"],
+    std: () => "reward_std",
+  },
+  {
+    title: "Parts of the reward",
+    about: "mean of each reward, before its weight",
+    series: /^rewards\/(.+)\/mean$/,
+    std: (key) => key.replace(/mean$/, "std"),
+  },
+  {
+    title: "Held-out accuracy",
+    about: "greedy answers to held-out problems while it trained, with the 95% interval",
+    series: [ACCURACY],
+    band: ["held_out/low", "held_out/high"],
+    size: "held_out/n",
+    isShare: true,
+    isExact: true,
+  },
+  {
+    title: "Groups without signal",
+    about: "all completions of the group earned the same",
+    series: ["groups_without_signal"],
+    isShare: true,
+  },
+  {
+    title: "Completion length",
+    about: "tokens: mean and longest",
+    series: ["completions/mean_length", "completions/max_length"],
+  },
+  {
+    title: "Truncated",
+    about: "completions cut off by max_completion_length",
+    series: ["completions/clipped_ratio"],
+    isShare: true,
+  },
   { title: "Entropy", about: "of the policy, mean over tokens, in nats", series: ["entropy"] },
-  { title: "KL to the reference", about: "mean over tokens, in nats; logged where beta is above 0", series: ["kl"] },
-  { title: "Clipped tokens", about: "whose ratio left the clip range on the side that stops them", series: ["clip_ratio/region_mean", "clip_ratio/low_mean", "clip_ratio/high_mean", "cispo_clip_ratio"], share: true },
-  { title: "Difference to vLLM", about: "of a token's log-probability in training and in vLLM, mean, in nats; logged where vLLM samples", series: ["sampling/sampling_logp_difference/mean"] },
+  {
+    title: "KL to the reference",
+    about: "mean over tokens, in nats; logged where beta is above 0",
+    series: ["kl"],
+  },
+  {
+    title: "Clipped tokens",
+    about: "whose ratio left the clip range on the side that stops them",
+    series: [
+      "clip_ratio/region_mean",
+      "clip_ratio/low_mean",
+      "clip_ratio/high_mean",
+      "cispo_clip_ratio",
+    ],
+    isShare: true,
+  },
+  {
+    title: "Difference to vLLM",
+    about:
+      "of a token's log-probability in training and in vLLM, mean, in nats; logged where vLLM" +
+      " samples",
+    series: ["sampling/sampling_logp_difference/mean"],
+  },
   { title: "Gradient norm", about: "before it is clipped", series: ["grad_norm"] },
-  { title: "Loss", about: "what the optimizer lowers; GRPO's says little by its size", series: ["loss", "eval_loss"], early: true },
-  { title: "Right tokens", about: "of the solutions that it learns from, where its likeliest token is theirs", series: ["mean_token_accuracy", "eval_mean_token_accuracy"], share: true, other: true, early: true },
-  { title: "Learning rate", about: "of the optimizer", series: ["learning_rate"], exact: true },
+  {
+    title: "Loss",
+    about: "what the optimizer lowers; GRPO's says little by its size",
+    series: ["loss", "eval_loss"],
+    isEarly: true,
+  },
+  {
+    title: "Right tokens",
+    about: "of the solutions that it learns from, where its likeliest token is theirs",
+    series: ["mean_token_accuracy", "eval_mean_token_accuracy"],
+    isShare: true,
+    isOther: true, // than what GRPO logs
+    isEarly: true,
+  },
+  { title: "Learning rate", about: "of the optimizer", series: ["learning_rate"], isExact: true },
   { title: "Seconds a step", about: "sampling, rewards and update", series: ["step_time"] },
 ];
 const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
-const DASHES = [[], [6, 4], [2, 3]];
+const DASHES = { solid: [], dashed: [6, 4], dotted: [2, 3] };
 const SMOOTHING = { 0: "off", 0.6: "0.6", 0.9: "0.9" };
-const BANDS = 3; // lines; the bands of more hide one another
-// What a reader has opened, zoomed into or smoothed stays so while a run that goes on is drawn again.
-const kept = { table: false, about: false, zoom: null, smoothing: null, plots: [] };
+const MOST_BANDS = 3; // those of more lines hide one another
+// What a reader has opened, zoomed into or smoothed stays so while a run that goes on is drawn
+// again.
+const reading = {
+  isTableOpen: false,
+  areInputsOpen: false,
+  zoom: null,
+  smoothing: null,
+  plots: [],
+};
 
 /** [{run, key, label}] of the columns that a chart shows and a run has. */
-function seriesOf(chart, curves) {
+function seriesOf({ series }, curves) {
   return curves.flatMap((columns, run) => {
-    const keys = chart.series instanceof RegExp ? Object.keys(columns).filter((key) => chart.series.test(key)) : chart.series;
-    return keys
-      .filter((key) => columns[key] && columns[key].some((each) => each !== null))
-      .map((key) => ({ run, key, label: chart.series instanceof RegExp ? key.match(chart.series)[1] : key.replace(/^.*\/(?=min$|max$|mean$|margins$|chosen$|rejected$|max_length$|mean_length$|(?:region|low|high)_mean$)/, "") }));
+    const isPattern = series instanceof RegExp;
+    const keys = isPattern ? Object.keys(columns).filter((key) => series.test(key)) : series;
+    const logged = keys.filter((key) => columns[key]?.some((value) => value !== null));
+    return logged.map((key) => ({
+      run,
+      key,
+      label: isPattern ? key.match(series)[1] : shortened(key),
+    }));
   });
 }
 
-/** The weight that smoothing gives to what came before: as chosen, else some where runs logged at other steps. */
+/** A key without its path, where its last name says enough. */
+const shortened = (key) =>
+  key.replace(/^.*\/(?=(?:max_length|mean_length|(?:(?:region|low|high)_)?mean)$)/, "");
+
+/** The weight that smoothing gives to what came before: as chosen, else some where runs logged at
+ * other steps. */
 function smoothing(curves) {
-  if (kept.smoothing !== null) return kept.smoothing;
+  if (reading.smoothing !== null) return reading.smoothing;
   const intervals = curves.map(({ step }) => Math.round(interval(step, step)));
   return new Set(intervals).size > 1 ? 0.6 : 0;
 }
 
 /** The mean number of steps between two values that are there. */
 function interval(steps, values) {
-  const there = steps.filter((_, i) => values[i] !== null);
-  return there.length > 1 ? (there[there.length - 1] - there[0]) / (there.length - 1) : 1;
+  const logged = steps.filter((_, i) => values[i] !== null);
+  return logged.length > 1 ? (logged[logged.length - 1] - logged[0]) / (logged.length - 1) : 1;
 }
 
-/** The exponential moving average, without the pull of its start; a value is worth `weight` as much after `every` steps. */
+/** The exponential moving average, without the pull of its start; a value is worth `weight` as much
+ * after `every` steps. */
 function smoothed(steps, values, weight, every) {
-  let [sum, mass, before] = [0, 0, 0];
+  let [sum, mass, last] = [0, 0, 0];
   return values.map((value, i) => {
     if (value === null || !weight) return value;
-    const decay = weight ** ((steps[i] - before) / every);
-    [sum, mass, before] = [sum * decay + value, mass * decay + 1, steps[i]];
+    const decay = weight ** ((steps[i] - last) / every);
+    [sum, mass, last] = [sum * decay + value, mass * decay + 1, steps[i]];
     return sum / mass;
   });
 }
 
-/** [low, high] around a line, where there is what it takes: the interval that was logged, or its standard deviation. */
-function bandOf(chart, columns, { key }, line, weight, every) {
-  if (chart.band) return columns[chart.band[0]] ? chart.band.map((each) => columns[each]) : null;
+/**
+ * [low, high] around a line: the interval that was logged, or its standard deviation; else null.
+ */
+function bandOf(chart, columns, key, line, weight, every) {
+  if (chart.band) return columns[chart.band[0]] ? chart.band.map((name) => columns[name]) : null;
   const std = chart.std && columns[chart.std(key)];
-  const wide = std && smoothed(columns.step, std, weight, every);
-  return wide ? [-1, 1].map((sign) => line.map((value, i) => (value === null || wide[i] === null ? null : value + sign * wide[i]))) : null;
+  if (!std) return null;
+  const widths = smoothed(columns.step, std, weight, every);
+  const isKnown = (i) => line[i] !== null && widths[i] !== null;
+  return [-1, 1].map((sign) =>
+    line.map((value, i) => (isKnown(i) ? value + sign * widths[i] : null)),
+  );
 }
 
 function zoomTo(plot, zoom) {
   const steps = plot.data[0];
-  plot.told = zoom || { min: steps[0], max: steps[steps.length - 1] };
-  if (steps.length > 1 || zoom) plot.setScale("x", plot.told);
+  plot.shown = zoom || { min: steps[0], max: steps[steps.length - 1] };
+  if (steps.length > 1 || zoom) plot.setScale("x", plot.shown);
 }
 
 /** Show these steps in every chart; null shows all. */
 function zoomAll(zoom) {
-  kept.zoom = zoom;
-  for (const plot of kept.plots) zoomTo(plot, zoom);
+  reading.zoom = zoom;
+  for (const plot of reading.plots) zoomTo(plot, zoom);
   document.querySelector(".whole").disabled = zoom === null;
 }
 
+/**
+ * The columns of a chart over their steps: its lines, the edges of their bands, and, where the
+ * lines are smoothed, what was logged. Each has `values`, the `run` whose steps they belong to, and
+ * the `place` of its line among the chart's.
+ */
+function columnsOf(chart, series, curves) {
+  // Runs that logged at other steps are smoothed over as many: those of the one that logged least.
+  const weight = chart.isExact ? 0 : smoothing(curves);
+  const logged = series.map(({ run, key }, place) => ({ run, place, values: curves[run][key] }));
+  const intervals = logged.map(({ run, values }) => interval(curves[run].step, values));
+  const every = Math.max(...intervals);
+  const lines = logged.map((column) => {
+    const { step } = curves[column.run];
+    return { ...column, values: smoothed(step, column.values, weight, every) };
+  });
+  const bands = lines.flatMap(({ run, place, values }) => {
+    const edges = bandOf(chart, curves[run], series[place].key, values, weight, every) || [];
+    return edges.map((edge) => ({ run, place, values: edge }));
+  });
+  const shownBands = series.length <= MOST_BANDS ? bands : [];
+  return { lines, bands: shownBands, logged: weight ? logged : [] };
+}
+
 function draw({ chart, series, figure }, runs, curves) {
+  const isSeveral = runs.length > 1;
+  const { lines, bands, logged } = columnsOf(chart, series, curves);
+  const columns = [...lines, ...bands, ...logged];
+  const data = uPlot.join(
+    columns.map(({ run, values }) => [curves[run].step, values]),
+    columns.map(() => [2]),
+  );
+  const show = chart.isShare ? percent : (value) => number(value, 4);
+  const isSpread = bands.length && chart.std;
+  const legend = legendOf(series, isSeveral);
+  const place = html`<p class="quiet at">${legend}</p>`;
+  const spread = isSpread ? ", ± one standard deviation" : "";
+  figure.replaceChildren(
+    html`<figcaption><b>${chart.title}</b><span
+      class="quiet"> ${chart.about}${spread}${problemsOf(chart, curves)}</span></figcaption>`,
+    place,
+  );
+  const hasLabels = new Set(series.map(({ label }) => label)).size > 1;
+  const names = series.map(({ run, label }) => {
+    const name = isSeveral ? runs[run].name : "";
+    return hasLabels ? `${name} ${label}` : name;
+  });
+  /** The values below the cursor, or else the legend. */
+  function showValues(plot) {
+    const at = plot.cursor.idx ?? -1;
+    const values = names.map((name, i) => ({ name, value: plot.data[i + 1][at] ?? null }));
+    const present = values.filter(({ value }) => value !== null);
+    const words = present.map(({ name, value }) => `${name} ${show(value)}`.trim()).join(", ");
+    place.replaceChildren(...(words ? [`step ${data[0][at]}: ${words}`] : legend));
+  }
+  const options = optionsOf(chart, { lines, bands, logged }, series, isSeveral, data[0].length);
+  const hooks = { setCursor: [showValues], setScale: [zoomed] };
+  const plot = new uPlot({ ...options, width: figure.clientWidth, hooks }, data, figure);
+  zoomTo(plot, reading.zoom);
+  reading.plots.push(plot);
+  dragByTouch(plot);
+  openGroups(plot, series, runs);
+  const words = series.map((line) => inWords(line, runs, curves, show));
+  plot.root.setAttribute("role", "img");
+  plot.root.setAttribute("aria-label", `${chart.title}. ${words.join(" ")}`);
+}
+
+/** Zoom all charts as a reader has zoomed this one. */
+function zoomed(plot, axis) {
+  const { min, max } = plot.scales[axis];
+  const isShown = plot.shown && plot.shown.min === min && plot.shown.max === max;
+  if (axis !== "x" || isShown || !Number.isFinite(min) || !reading.plots.includes(plot)) return;
+  const steps = plot.data[0];
+  const isWhole = min <= steps[0] && max >= steps[steps.length - 1];
+  zoomAll(isWhole ? null : { min, max });
+}
+
+/** How uPlot draws these columns. */
+function optionsOf(chart, { lines, bands, logged }, series, isSeveral, steps) {
   const style = getComputedStyle(document.documentElement);
-  const colour = (i) => style.getPropertyValue(COLOURS[i % COLOURS.length]).trim();
-  const grid = { stroke: style.getPropertyValue("--line").trim(), width: 1 };
-  const axis = { stroke: style.getPropertyValue("--quiet").trim(), grid, ticks: grid, font: "12px system-ui, sans-serif" };
-  const several = runs.length > 1;
-  // Runs that logged at other steps are smoothed over as many: those of the one that logged least often.
-  const weight = chart.exact ? 0 : smoothing(curves);
-  const every = Math.max(...series.map(({ run, key }) => interval(curves[run].step, curves[run][key])));
-  const lines = series.map(({ run, key }) => smoothed(curves[run].step, curves[run][key], weight, every));
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const colourOf = ({ run, place }) => colour(COLOURS[(isSeveral ? run : place) % COLOURS.length]);
+  const grid = { stroke: colour("--line"), width: 1 };
+  const font = "12px system-ui, sans-serif";
+  const axis = { stroke: colour("--quiet"), grid, ticks: grid, font };
+  const stepsOf = (plot, ticks) => ticks.map((at, i) => `${i ? "" : "step "}${tick(at)}`);
+  const valueOf = (value) => (chart.isShare ? `${tick(100 * value)}%` : tick(value));
+  const valuesOf = (plot, ticks) => ticks.map(valueOf);
+  const fromZero = (plot, low, high) => [0, Math.min(1, Math.max(0.05, 1.1 * high))];
+  const dashOf = ({ run, place }) => {
+    const ofRun = series.filter((line) => line.run === run);
+    const i = ofRun.indexOf(series[place]);
+    return isSeveral ? Object.values(DASHES)[i % 3] : [];
+  };
+  const unmarked = { spanGaps: true, points: { show: false } };
   // A band lies between two lines of its own that are not drawn, behind the line it belongs to.
-  const bands = series.map((each, i) => bandOf(chart, curves[each.run], each, lines[i], weight, every)).flatMap((edges, of) => (edges && series.length <= BANDS ? [{ edges, of }] : []));
-  const raw = weight ? series.map(({ run, key }) => curves[run][key]) : [];
-  const runOf = [...series, ...bands.flatMap(({ of }) => [series[of], series[of]]), ...(weight ? series : [])];
-  const columns = [...lines, ...bands.flatMap(({ edges }) => edges), ...raw];
-  const data = uPlot.join(columns.map((each, i) => [curves[runOf[i].run].step, each]), columns.map(() => [2]));
-  const show = chart.share ? percent : (value) => number(value, 4);
-  const within = series.map(({ run, key }) => series.filter((each) => each.run === run).findIndex((each) => each.key === key));
-  const options = {
-    width: figure.clientWidth,
+  const fills = bands
+    .filter((_, i) => i % 2 === 0)
+    .map((band, i) => ({
+      series: [lines.length + 2 * i + 2, lines.length + 2 * i + 1],
+      fill: `${colourOf(band)}${isSeveral ? "22" : "33"}`,
+    }));
+  return {
     height: 180,
-    scales: { x: { time: false }, y: { range: chart.share && !chart.close ? (plot, low, high) => [0, Math.min(1, Math.max(0.05, 1.1 * high))] : undefined } },
+    scales: {
+      x: { time: false },
+      y: { range: chart.isShare && !chart.size ? fromZero : undefined },
+    },
     axes: [
-      { ...axis, space: 60, size: 32, values: (plot, ticks) => ticks.map((each, i) => `${i ? "" : "step "}${tick(each)}`) },
-      { ...axis, size: 64, values: (plot, ticks) => ticks.map((each) => (chart.share ? `${tick(100 * each)}%` : tick(each))) },
+      { ...axis, space: 60, size: 32, values: stepsOf },
+      { ...axis, size: 64, values: valuesOf },
     ],
     series: [
       { label: "step" },
-      ...series.map(({ run }, i) => ({
-        stroke: colour(several ? run : i),
-        dash: several ? DASHES[within[i] % DASHES.length] : [],
+      ...lines.map((line) => ({
+        stroke: colourOf(line),
+        dash: dashOf(line),
         width: 1.5,
-        points: { show: data[0].length < 30 && !weight },
         spanGaps: true,
+        points: { show: steps < 30 && !logged.length },
       })),
-      ...bands.flatMap(() => [0, 0]).map(() => ({ stroke: "transparent", width: 0, points: { show: false }, spanGaps: true })),
-      ...raw.map((_, i) => ({ stroke: `${colour(several ? series[i].run : i)}55`, width: 1, points: { show: false }, spanGaps: true })),
+      ...bands.map(() => ({ ...unmarked, stroke: "transparent", width: 0 })),
+      ...logged.map((line) => ({ ...unmarked, stroke: `${colourOf(line)}55`, width: 1 })),
     ],
-    bands: bands.map(({ of }, i) => ({ series: [series.length + 2 * i + 2, series.length + 2 * i + 1], fill: `${colour(several ? series[of].run : of)}${several ? "22" : "33"}` })),
+    bands: fills,
     legend: { show: false },
-    cursor: { drag: { x: true, y: false }, sync: { key: "steps", filters: { pub: (kind) => kind === "mousemove" || kind === "mouseleave" } } },
+    cursor: {
+      drag: { x: true, y: false },
+      sync: { key: "steps", filters: { pub: (kind) => /^mouse(move|leave)$/.test(kind) } },
+    },
   };
-  figure.replaceChildren(
-    h("figcaption", {}, h("b", {}, chart.title), h("span", { class: "quiet" }, ` ${chart.about}${bands.length && chart.std ? ", ± one standard deviation" : ""}${problems(chart, curves)}`)),
-    h("p", { class: "quiet at" }, legend(series, several)),
-  );
-  const names = series.map(({ run, label }) => (several ? runs[run].name : "") + (new Set(series.map((each) => each.label)).size > 1 ? ` ${label}` : ""));
-  const tell = (plot) => {
-    const at = plot.cursor.idx;
-    const known = at === null || at === undefined ? [] : names.map((name, i) => [name, plot.data[i + 1][at]]).filter((each) => each[1] !== null && each[1] !== undefined);
-    const text = known.map(([name, value]) => `${name} ${show(value)}`.trim()).join(", ");
-    figure.querySelector(".at").replaceChildren(...(text ? [`step ${plot.data[0][at]}: ${text}`] : legend(series, several)));
-  };
-  const steps = data[0];
-  const zoomed = (plot, axis) => {
-    const { min, max } = plot.scales[axis];
-    const told = plot.told && plot.told.min === min && plot.told.max === max; // as all charts were
-    if (axis !== "x" || told || min === null || min === undefined || !kept.plots.includes(plot)) return;
-    zoomAll(min <= steps[0] && max >= steps[steps.length - 1] ? null : { min, max });
-  };
-  const plot = new uPlot({ ...options, hooks: { setCursor: [tell], setScale: [zoomed] } }, data, figure);
-  zoomTo(plot, kept.zoom);
-  kept.plots.push(plot);
-  // A click on a point opens the groups of its step; the end of a drag is none.
-  const sampled = (i) => runs[series[i].run].stage === "grpo";
-  let from = 0;
-  byTouch(plot);
-  plot.over.addEventListener("mousedown", (event) => (from = event.clientX));
-  plot.over.addEventListener("click", (event) => {
-    const at = plot.cursor.idx;
-    if (at === null || at === undefined || Math.abs(event.clientX - from) > 3) return;
-    const near = (i) => Math.abs(plot.valToPos(plot.data[i + 1][at], "y") - plot.cursor.top);
-    const there = series.map((_, i) => i).filter((i) => sampled(i) && plot.data[i + 1][at] !== null && plot.data[i + 1][at] !== undefined);
-    const nearest = there.sort((a, b) => near(a) - near(b))[0];
-    if (nearest !== undefined) location.hash = `#groups/${series[nearest].run}/${steps[at]}`;
-  });
-  plot.over.classList.toggle("opens", series.some((_, i) => sampled(i)));
-  plot.root.setAttribute("role", "img");
-  plot.root.setAttribute("aria-label", `${chart.title}. ${series.map((each) => inWords(each, runs, curves, show, several)).join(" ")}`);
 }
 
-/** A finger drags as a mouse does (uPlot passes over moves that say no movement); what turns out to scroll the page (touch-action: pan-y) selects nothing. */
-function byTouch(plot) {
-  const as = (name) => (event) => {
-    if (event.pointerType !== "touch") return;
-    if (event.type === "pointercancel") plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    plot.over.dispatchEvent(new MouseEvent(name, { bubbles: true, movementX: 1, clientX: event.clientX, clientY: event.clientY }));
-  };
-  const names = { pointerdown: "mousedown", pointermove: "mousemove", pointerup: "mouseup", pointercancel: "mouseup" };
-  for (const [name, mouse] of Object.entries(names)) plot.over.addEventListener(name, as(mouse));
+/** A click on a point opens the groups of its step; the end of a drag is none. */
+function openGroups(plot, series, runs) {
+  const sampled = [...series.keys()].filter((i) => isPolicy(runs[series[i].run]));
+  let start = 0;
+  plot.over.classList.toggle("opens", sampled.length > 0);
+  plot.over.addEventListener("mousedown", (event) => (start = event.clientX));
+  plot.over.addEventListener("click", (event) => {
+    const at = plot.cursor.idx ?? -1;
+    if (Math.abs(event.clientX - start) > 3) return;
+    const value = (i) => plot.data[i + 1][at] ?? null;
+    const distance = (i) => Math.abs(plot.valToPos(value(i), "y") - plot.cursor.top);
+    const present = sampled.filter((i) => value(i) !== null);
+    present.sort((a, b) => distance(a) - distance(b));
+    if (present.length) location.hash = `#groups/${series[present[0]].run}/${plot.data[0][at]}`;
+  });
+}
+
+/** A finger drags as a mouse does (uPlot passes over moves that say no movement); what turns out to
+ * scroll the page (touch-action: pan-y) selects nothing. */
+function dragByTouch(plot) {
+  const names = { pointerdown: "mousedown", pointermove: "mousemove", pointerup: "mouseup" };
+  names.pointercancel = "mouseup";
+  for (const [name, mouse] of Object.entries(names)) {
+    plot.over.addEventListener(name, (event) => {
+      if (event.pointerType !== "touch") return;
+      const nothing = { left: 0, top: 0, width: 0, height: 0 };
+      if (name === "pointercancel") plot.setSelect(nothing, false);
+      const { clientX, clientY } = event;
+      const options = { bubbles: true, movementX: 1, clientX, clientY };
+      plot.over.dispatchEvent(new MouseEvent(mouse, options));
+    });
+  }
 }
 
 /** How many problems an evaluation asked, where the run wrote it. */
-function problems(chart, curves) {
-  const counts = chart.asked ? [...new Set(curves.flatMap((columns) => columns[chart.asked] || []).filter((each) => each !== null))] : [];
-  return counts.length ? ` (n = ${counts.map((each) => number(each)).join(", ")})` : "";
+function problemsOf({ size }, curves) {
+  const values = size ? curves.flatMap((columns) => columns[size] || []) : [];
+  const counts = [...new Set(values.filter((value) => value !== null))];
+  return counts.length ? ` (n = ${counts.map((count) => number(count)).join(", ")})` : "";
 }
 
-/** Which line is which: by colour in a chart of one run; of several, whose colours are theirs, by dashes. */
-function legend(series, several) {
-  const labels = [...new Set(series.map((each) => each.label))];
+/** Which line is which: by colour in a chart of one run; of several, whose colours are theirs, by
+ * dashes. */
+function legendOf(series, isSeveral) {
+  const labels = [...new Set(series.map(({ label }) => label))];
   if (labels.length < 2) return ["\u00a0"];
-  const dashes = ["solid", "dashed", "dotted"];
-  return labels.map((label, i) => h("span", { class: "key" }, several ? h("i", {}, dashes[i % 3]) : h("span", { class: `chip c${(i % COLOURS.length) + 1}` }), label));
+  return labels.map((label, i) => {
+    const dash = html`<i>${Object.keys(DASHES)[i % 3]}</i>`;
+    const key = isSeveral ? dash : html`<span class=${chip(i)}></span>`;
+    return html`<span class="key">${key}${label}</span>`;
+  });
 }
 
-function inWords({ run, key, label }, runs, curves, show, several) {
-  const given = curves[run].step.map((step, i) => [step, curves[run][key][i]]).filter((each) => each[1] !== null);
-  const [first, last] = [given[0], given[given.length - 1]];
-  const values = given.map((each) => each[1]);
+/** A line of a chart for those who do not see it. */
+function inWords({ run, key, label }, runs, curves, show) {
+  const points = curves[run].step.map((step, i) => [step, curves[run][key][i]]);
+  const logged = points.filter(([, value]) => value !== null);
+  const [first, last] = [logged[0], logged[logged.length - 1]];
+  const values = logged.map(([, value]) => value);
   const lowest = values.reduce((a, b) => Math.min(a, b));
   const highest = values.reduce((a, b) => Math.max(a, b));
-  return `${several ? `${runs[run].name}, ` : ""}${label}: ${show(first[1])} at step ${first[0]}, ${show(last[1])} at step ${last[0]}, between ${show(lowest)} and ${show(highest)}.`;
+  const name = runs.length > 1 ? `${runs[run].name}, ` : "";
+  const ends = `${show(first[1])} at step ${first[0]}, ${show(last[1])} at step ${last[0]}`;
+  return `${name}${label}: ${ends}, between ${show(lowest)} and ${show(highest)}.`;
 }
-

@@ -2,192 +2,331 @@
 // The overview: how good each run's model is, what it was made of, and its curves.
 
 const TABLE_STEPS = 24; // of each run in the table
+const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
 const GOES_ON =
   "A run that goes on writes its page again at each evaluation; make view writes it at once.";
-const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
 
-/** The view. `runs`: what describes them; `curves`: the columns of each; `told`: what else was asked of each. */
-function overview(runs, curves, { advice, results, about }) {
-  const charts = h("div", { class: "charts" });
-  const [several, begun] = [runs.length > 1, curves.some(({ step }) => step.length)];
-  const drawn = [];
-  const missing = [];
-  for (const chart of CHARTS) {
-    const series = seriesOf(chart, curves);
-    if (!series.length) {
-      if (!chart.other && runs.some((run) => run.stage === "grpo")) missing.push(chart.close && results.some((each) => each.length) ? `${chart.title} while it trained (grpo.eval_steps logs it)` : chart.title);
-    }
-    else {
-      const figure = h("figure", { class: "chart" });
-      drawn.push({ chart, series, figure });
-    }
-  }
-  // What GRPO's loss says little by is what any other stage lowers.
-  if (runs.every((run) => run.stage !== "grpo")) drawn.sort((a, b) => Boolean(b.chart.early) - Boolean(a.chart.early));
-  charts.append(...drawn.map((each) => each.figure));
+const isPolicy = (run) => run.stage === "grpo";
+const chip = (i) => `chip c${(i % COLOURS.length) + 1}`;
+
+/** The answers of all runs; `otherwise` for one whose files are not what a run wrote. */
+function askAll(question, otherwise) {
+  return Promise.all(app.runs.map((_, i) => ask(`${i}/${question}`).catch(() => otherwise)));
+}
+
+async function overviewView() {
+  const { runs, curves } = app;
+  const [advice, results] = [await askAll("advice", []), await askAll("results", [])];
+  const about = await askAll("about", null);
+  const hasSteps = curves.some(({ step }) => step.length);
+  const charts = chartsOf(runs, curves);
   function drawAll() {
-    kept.plots = [];
-    drawn.forEach((each) => draw(each, runs, curves));
+    reading.plots = [];
+    for (const chart of charts) draw(chart, runs, curves);
   }
-  const view = h(
-    "div",
-    {},
-    h("div", { class: `tiles ${several ? "" : "alone"}` }, runs.map((run, i) => tile(run, curves[i], i, results[i]))),
-    begun ? sicknesses(advice, runs) : h("p", {}, "No step was logged when this page was written."),
-    runs.every((run) => run.finished) ? null : h("p", { class: "quiet" }, GOES_ON),
-    madeOf(runs, about),
-    drawn.length ? controls(curves, drawAll, runs) : null,
-    charts,
-    begun && missing.length ? h("p", { class: "quiet" }, `Not logged by ${several ? "these runs" : "this run"}: ${missing.join(", ")}.`) : null,
-    begun && h("details", { open: kept.table, ontoggle: (event) => (kept.table = event.target.open) }, h("summary", {}, "The curves as a table"), table(runs, curves, drawn)),
-  );
   // A canvas is as wide as its figure, which has a width only once it is in the page.
   requestAnimationFrame(drawAll);
-  return view;
+  const none = html`<p>No step was logged when this page was written.</p>`;
+  const rememberTable = (event) => (reading.isTableOpen = event.target.open);
+  return html`<div>
+    <div class=${runs.length > 1 ? "tiles" : "tiles alone"}>
+      ${runs.map((run, i) => tile(run, curves[i], i, results[i]))}
+    </div>
+    ${hasSteps ? adviceOn(runs, advice) : none}
+    ${runs.every((run) => run.finished) ? null : html`<p class="quiet">${GOES_ON}</p>`}
+    ${inputsOf(runs, about)}
+    ${charts.length ? controls(curves, drawAll, runs) : null}
+    <div class="charts">${charts.map(({ figure }) => figure)}</div>
+    ${hasSteps ? notLogged(runs, curves, results) : null}
+    ${
+      hasSteps
+        ? html`<details open=${reading.isTableOpen} ontoggle=${rememberTable}>
+            <summary>The curves as a table</summary>${tables(runs, curves, charts)}
+          </details>`
+        : null
+    }
+  </div>`;
+}
+
+/** The charts that have something to draw. Of a warm start, what it lowers comes first. */
+function chartsOf(runs, curves) {
+  const charts = CHARTS.map((chart) => {
+    const figure = html`<figure class="chart"></figure>`;
+    return { chart, series: seriesOf(chart, curves), figure };
+  }).filter(({ series }) => series.length);
+  const isEarly = ({ chart }) => Boolean(chart.isEarly);
+  if (!runs.some(isPolicy)) charts.sort((a, b) => isEarly(b) - isEarly(a));
+  return charts;
+}
+
+/** Which curves a GRPO run could have and has not. */
+function notLogged(runs, curves, results) {
+  if (!runs.some(isPolicy)) return null;
+  const isEvaluated = results.some((ofRun) => ofRun.length);
+  const missing = CHARTS.filter((chart) => !chart.isOther && !seriesOf(chart, curves).length);
+  if (!missing.length) return null;
+  const names = missing.map(({ title, size }) =>
+    size && isEvaluated ? `${title} while it trained (grpo.eval_steps logs it)` : title,
+  );
+  const subject = runs.length > 1 ? "these runs" : "this run";
+  return html`<p class="quiet">Not logged by ${subject}: ${names.join(", ")}.</p>`;
 }
 
 /** What docs/trouble.md's rules, which are for GRPO, say of the runs. */
-function sicknesses(advice, runs) {
-  const [several, well] = [runs.length > 1, runs.filter((run, i) => run.stage === "grpo" && !advice[i].length)];
-  const from = (run) => (several ? [visible(run.name), ": "] : []);
-  return [
-    advice.map((told, i) => (told.length ? h("section", { class: "advice", "aria-label": "What to look at" }, told.map((each) => h("p", {}, from(runs[i]), h("b", {}, `step ${each.step}, ${each.rule}: `), visible(each.message)))) : null)),
-    well.length ? h("p", { class: "quiet" }, visible(`The rules of docs/trouble.md have found nothing to look at${several ? ` in ${well.map((run) => run.name).join(", ")}` : ""}.`)) : null,
-  ];
+function adviceOn(runs, advice) {
+  const isSeveral = runs.length > 1;
+  const sections = runs.map((run, i) => {
+    if (!advice[i].length) return null;
+    const sentences = advice[i].map(
+      ({ step, rule, message }) => html`<p>
+        ${isSeveral ? [visible(run.name), ": "] : null}<b>step ${step}, ${rule}: </b>
+        ${visible(message)}
+      </p>`,
+    );
+    return html`<section class="advice" aria-label="What to look at">${sentences}</section>`;
+  });
+  const well = runs.filter((run, i) => isPolicy(run) && !advice[i].length);
+  if (!well.length) return sections;
+  const names = isSeveral ? ` in ${well.map((run) => run.name).join(", ")}` : "";
+  const sentence = `The rules of docs/trouble.md have found nothing to look at${names}.`;
+  return [sections, html`<p class="quiet">${visible(sentence)}</p>`];
 }
 
 /** A run: how good its model is, then what it did in a few numbers. */
 function tile(run, columns, i, results) {
-  const last = (key) => (columns[key] || []).filter((each) => each !== null).pop();
-  const first = (key) => (columns[key] || []).find((each) => each !== null);
-  const steps = run.steps || columns.step[columns.step.length - 1] || 0;
-  const judged = columns["eval_rewards/correct_answer/mean"] || [];
-  const accuracies = judged.filter((each) => each !== null);
-  const facts = [
-    [run.finished ? "finished" : "not finished", `step ${number(steps)} of ${number(run.settings.max_steps > 0 ? run.settings.max_steps : steps)}`],
-    ...["reward", "loss"].filter((key) => last(key) !== undefined && (key === "reward") === (run.stage === "grpo")).map((key) => [key, `${number(first(key))} → ${number(last(key))}`]),
-  ];
-  if (accuracies.length) facts.push(["held out", `${percent(accuracies[0])} at step ${number(columns.step[judged.indexOf(accuracies[0])])} → ${percent(accuracies[accuracies.length - 1])}, best ${percent(accuracies.reduce((a, b) => Math.max(a, b)))}`]);
-  if (last("num_tokens")) facts.push(["tokens", number(last("num_tokens"), 0)]);
-  if (run.result) facts.push(["its weights", `from ${run.result}`]);
-  const hardware = run.hardware.join(", ");
-  return h(
-    "section",
-    { class: "tile" },
-    h("h2", {}, h("span", { class: `chip c${(i % COLOURS.length) + 1}` }), visible(run.name)),
-    h(
-      "div",
-      { class: "split" },
-      results.map((each) => resultOf(each, i)),
-      h("div", {}, h("dl", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])), run.stopped ? h("p", {}, visible(run.stopped)) : null, time(columns), hardware ? h("p", { class: "quiet" }, visible(hardware)) : null),
-    ),
+  const facts = factsOf(run, columns).map(
+    ([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`,
   );
+  const hardware = run.hardware.join(", ");
+  return html`<section class="tile">
+    <h2><span class=${chip(i)}></span>${visible(run.name)}</h2>
+    <div class="split">
+      ${results.map((result) => resultOf(result, i))}
+      <div>
+        <dl>${facts}</dl>
+        ${run.stopped ? html`<p>${visible(run.stopped)}</p>` : null}
+        ${timeOf(columns)}
+        ${hardware ? html`<p class="quiet">${visible(hardware)}</p>` : null}
+      </div>
+    </div>
+  </section>`;
+}
+
+/** [name, value] of what a run did. */
+function factsOf(run, columns) {
+  const logged = (key) => (columns[key] || []).filter((value) => value !== null);
+  const last = (values) => values[values.length - 1];
+  const steps = run.steps || last(columns.step) || 0;
+  const maxSteps = run.settings.max_steps > 0 ? run.settings.max_steps : steps;
+  const state = run.finished ? "finished" : "not finished";
+  const facts = [[state, `step ${number(steps)} of ${number(maxSteps)}`]];
+  const key = isPolicy(run) ? "reward" : "loss";
+  const values = logged(key);
+  if (values.length) facts.push([key, `${number(values[0])} → ${number(last(values))}`]);
+  const accuracies = logged(ACCURACY);
+  if (accuracies.length) {
+    const first = columns.step[columns[ACCURACY].indexOf(accuracies[0])];
+    const best = accuracies.reduce((a, b) => Math.max(a, b));
+    const ends =
+      `${percent(accuracies[0])} at step ${number(first)} →` + ` ${percent(last(accuracies))}`;
+    facts.push(["held out", `${ends}, best ${percent(best)}`]);
+  }
+  const tokens = last(logged("num_tokens"));
+  if (tokens) facts.push(["tokens", number(tokens, 0)]);
+  if (run.result) facts.push(["its weights", `from ${run.result}`]);
+  return facts;
 }
 
 /** Where the run's time went, as a bar with its legend. */
-function time(columns) {
-  const sum = (part) => (columns[`seconds/${part}`] || []).reduce((a, b) => a + (b || 0), 0);
-  const seconds = PARTS.map((part) => [part, sum(part)]).filter((each) => each[1] > 0);
-  const all = seconds.reduce((a, [, each]) => a + each, 0);
-  if (!all) return null;
-  const words = seconds.map(([part, each]) => `${part} ${percent(each / all)}`);
-  const bar = h("div", { class: "parts", "aria-hidden": "true" });
-  seconds.forEach(([, each], i) => {
-    const piece = h("span", { class: `c${(i % COLOURS.length) + 1}` });
-    piece.style.flexGrow = each / all;
-    bar.append(piece);
+function timeOf(columns) {
+  const sum = (values) => values.reduce((a, b) => a + (b || 0), 0);
+  const parts = PARTS.map((part) => ({ part, seconds: sum(columns[`seconds/${part}`] || []) }));
+  const spent = parts.filter(({ seconds }) => seconds > 0);
+  const total = sum(spent.map(({ seconds }) => seconds));
+  if (!total) return null;
+  const pieces = spent.map(({ seconds }, i) => {
+    const piece = html`<span class=${`c${(i % COLOURS.length) + 1}`}></span>`;
+    piece.style.flexGrow = seconds / total;
+    return piece;
   });
-  return h("div", {}, bar, h("p", { class: "quiet" }, `${all < 90 ? `${number(all, 1)} s` : `${number(all / 60, 1)} min`}: ${words.join(", ")}`));
+  const words = spent.map(({ part, seconds }) => `${part} ${percent(seconds / total)}`).join(", ");
+  const duration = total < 90 ? `${number(total, 1)} s` : `${number(total / 60, 1)} min`;
+  return html`<div>
+    <div class="parts" aria-hidden="true">${pieces}</div>
+    <p class="quiet">${duration}: ${words}</p>
+  </div>`;
 }
 
-/** A benchmark: each model with its interval, the verdicts, and what was won and lost. `i`: which run's. */
+/**
+ * A benchmark of run `i`: each model with its interval, the verdicts, and what was won and lost.
+ */
 function resultOf({ benchmark, models, verdicts, flips, why }, i) {
-  if (!models) return h("section", { class: "result" }, h("h3", {}, visible(benchmark)), h("p", { class: "quiet" }, visible(why)));
-  const own = ([a, b]) => flips && a === flips.before && b === flips.after;
-  const to = (...at) => `#changed/${i}/${[benchmark, flips.before, flips.after, ...at].map(encodeURIComponent).join("/")}`;
-  const said = ([a, b, text], tag) => h(tag, { class: tag === "p" ? "verdict" : null }, visible(`${a} → ${b}: `), visible(text.replace(/(^|[ (])-(?=\d)/g, "$1−")));
-  return h(
-    "section",
-    { class: "result", "aria-label": `Result: ${benchmark}` },
-    h("h3", {}, visible(benchmark), h("span", { class: "quiet" }, ` n = ${number(models[0].n)}, 95% intervals`)),
-    h("div", { class: "models" }, models.map((model) => [h("span", {}, visible(model.label)), bar(model, i), h("span", { class: "number" }, h("b", {}, percent(model.accuracy)), h("span", { class: "quiet" }, ` ${model.interval.map((each) => number(100 * each, 1)).join("–")}`))])),
-    why ? h("p", { class: "error" }, visible(why)) : null,
-    verdicts.filter(own).map((each) => said(each, "p")),
-    flips ? h("p", {}, ["won", "lost"].map((kind) => h(flips.counts[kind] ? "a" : "span", { class: `kind ${kind}`, href: flips.counts[kind] ? to(kind) : null }, `${number(flips.counts[kind])} ${kind}`))) : null,
-    flips && flips.rows.length ? h("ul", { class: "quiet flips" }, flips.rows.map((row) => h("li", {}, h("a", { href: to(row.id) }, visible(row.question)), ` ${row.kind}`))) : null,
-    verdicts.length > 1 ? h("ul", { class: "quiet flips" }, verdicts.filter((each) => !own(each)).map((each) => said(each, "li"))) : null,
-  );
+  if (!models) {
+    return html`<section class="result">
+      <h3>${visible(benchmark)}</h3><p class="quiet">${visible(why)}</p>
+    </section>`;
+  }
+  const isOwn = ([before, after]) => flips && before === flips.before && after === flips.after;
+  const sentence = ([before, after, text]) => [
+    visible(`${before} → ${after}: `),
+    visible(text.replace(/(^|[ (])-(?=\d)/g, "$1−")),
+  ];
+  const further = verdicts.filter((verdict) => !isOwn(verdict));
+  return html`<section class="result" aria-label=${`Result: ${benchmark}`}>
+    <h3>${visible(benchmark)}<span
+      class="quiet"> n = ${number(models[0].n)}, 95% intervals</span></h3>
+    <div class="models">${models.map((model) => accuracyOf(model, i))}</div>
+    ${why ? html`<p class="error">${visible(why)}</p>` : null}
+    ${verdicts.filter(isOwn).map((verdict) => html`<p class="verdict">${sentence(verdict)}</p>`)}
+    ${flips ? flipsOf(benchmark, flips, i) : null}
+    ${
+      verdicts.length > 1
+        ? html`<ul class="quiet flips">
+            ${further.map((verdict) => html`<li>${sentence(verdict)}</li>`)}
+          </ul>`
+        : null
+    }
+  </section>`;
 }
 
-function bar({ accuracy, interval }, i) {
-  const [whole, between] = [h("span", { class: `whole-share c${(i % COLOURS.length) + 1}` }), h("span", { class: "between" })];
-  whole.style.width = percent(accuracy);
+/** How many questions were won and lost, and some of them, with links to them. */
+function flipsOf(benchmark, { before, after, counts, rows }, i) {
+  const address = (place) =>
+    `#changed/${i}/${[benchmark, before, after, place].map(encodeURIComponent).join("/")}`;
+  const kinds = ["won", "lost"].map((kind) => {
+    const text = `${number(counts[kind])} ${kind}`;
+    if (!counts[kind]) return html`<span class=${`kind ${kind}`}>${text}</span>`;
+    return html`<a class=${`kind ${kind}`} href=${address(kind)}>${text}</a>`;
+  });
+  const questions = rows.map(
+    (row) => html`<li><a href=${address(row.id)}>${visible(row.question)}</a> ${row.kind}</li>`,
+  );
+  return [
+    html`<p>${kinds}</p>`,
+    rows.length ? html`<ul class="quiet flips">${questions}</ul>` : null,
+  ];
+}
+
+/** A model's accuracy with its interval, as a bar and in numbers. */
+function accuracyOf({ label, accuracy, interval }, i) {
+  const share = html`<span class=${`whole-share c${(i % COLOURS.length) + 1}`}></span>`;
+  const between = html`<span class="between"></span>`;
+  share.style.width = percent(accuracy);
   between.style.left = `${100 * interval[0]}%`;
   between.style.width = `${100 * (interval[1] - interval[0])}%`;
-  return h("span", { class: "accuracy", "aria-hidden": "true" }, whole, between);
+  const ends = interval.map((end) => number(100 * end, 1)).join("–");
+  return html`<span>${visible(label)}</span>
+    <span class="accuracy" aria-hidden="true">${share}${between}</span>
+    <span class="number"><b>${percent(accuracy)}</b><span class="quiet"> ${ends}</span></span>`;
 }
 
 /** Smoothing, and the way back from a zoom. */
 function controls(curves, redraw, runs) {
   const chosen = smoothing(curves);
-  const buttons = Object.entries(SMOOTHING).map(([weight, name]) => h("button", { "aria-pressed": String(Number(weight) === chosen), onclick: (event) => choose(event.currentTarget, Number(weight)) }, name));
-  function choose(button, weight) {
-    kept.smoothing = weight;
-    buttons.forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
-    redraw();
-  }
-  const opens = runs.some((run) => run.stage === "grpo") ? " Click a point to open its step's groups." : "";
-  return [
-    h(
-      "div",
-      { class: "choices controls" },
-      h("div", { class: "choices", role: "group", "aria-label": "Smoothing" }, h("span", { class: "quiet" }, "Smoothing"), buttons),
-      h("button", { class: "whole", disabled: kept.zoom === null, onclick: () => zoomAll(null) }, "All steps"),
-    ),
-    h("p", { class: "quiet" }, `Drag across a chart to zoom into all of them.${opens}`),
-  ];
+  const buttons = Object.entries(SMOOTHING).map(([weight, name]) => {
+    const isChosen = String(Number(weight) === chosen);
+    const choose = (event) => {
+      reading.smoothing = Number(weight);
+      for (const button of buttons) {
+        button.setAttribute("aria-pressed", String(button === event.currentTarget));
+      }
+      redraw();
+    };
+    return html`<button aria-pressed=${isChosen} onclick=${choose}>${name}</button>`;
+  });
+  const click = runs.some(isPolicy) ? " Click a point to open its step's groups." : "";
+  const isWhole = reading.zoom === null;
+  return html`<div class="choices controls">
+      <div class="choices" role="group" aria-label="Smoothing">
+        <span class="quiet">Smoothing</span>${buttons}
+      </div>
+      <button class="whole" disabled=${isWhole} onclick=${() => zoomAll(null)}>All steps</button>
+    </div>
+    <p class="quiet">Drag across a chart to zoom into all of them.${click}</p>`;
 }
-
-const TITLES_OF_PARTS = { recipe: "Recipe", data: "Data", versions: "Made with" };
 
 /** What the runs were made of; of several, first what differs, the libraries' defaults included. */
-function madeOf(runs, about) {
-  if (about.some((each) => each === null)) return h("p", { class: "quiet" }, "The recipe of a run cannot be read.");
-  const rows = (part, keys, of = part) => keys.map((key) => h("tr", {}, h("th", { scope: "row" }, key.split(/(?<=[._])/).flatMap((each) => [visible(each), h("wbr")])), about.map((each) => h("td", {}, visible(each[of][key] ?? "")))));
-  const keysOf = (part) => [...new Set(about.flatMap((each) => Object.keys(each[part])))];
-  const differ = (part) => (key) => new Set(about.map((each) => each[part][key])).size > 1;
-  const head = (title) => h("thead", {}, h("tr", {}, h("th", { scope: "col" }, title), about.map((_, i) => h("th", { scope: "col" }, runs.length > 1 ? visible(runs[i].name) : ""))));
-  // Where one has no such section, a hundred defaults of the other say nothing.
-  const given = (key) => about.some((each) => key in each.recipe);
-  const differing = [...rows("filled", keysOf("filled").filter((key) => key !== "output_dir" && given(key)).filter(differ("filled"))), ...["data", "versions"].flatMap((part) => rows(part, keysOf(part).filter((key) => key !== "seed").filter(differ(part))))];
+function inputsOf(runs, about) {
+  if (about.includes(null)) return html`<p class="quiet">The recipe of a run cannot be read.</p>`;
+  const keysOf = (part) => [...new Set(about.flatMap((inputs) => Object.keys(inputs[part])))];
+  const parts = Object.entries({ recipe: "Recipe", data: "Data", versions: "Made with" });
+  const tables = parts.map(([part, title]) => [
+    headOf(title, runs),
+    html`<tbody>${keysOf(part).map((key) => inputRow(key, part, about))}</tbody>`,
+  ]);
+  const rememberInputs = (event) => (reading.areInputsOpen = event.target.open);
   return [
-    runs.length > 1 ? h("section", { "aria-label": "What differs" }, h("h2", {}, "What differs"), differing.length ? h("div", { class: "wide" }, h("table", { class: "settings" }, head("setting"), h("tbody", {}, differing))) : h("p", { class: "quiet" }, "Nothing but the folder.")) : null,
-    h(
-      "details",
-      { class: "made", open: kept.about, ontoggle: (event) => (kept.about = event.target.open) },
-      h("summary", {}, "Recipe, data, commit and hardware"),
-      h("div", { class: "wide" }, h("table", { class: "settings" }, Object.entries(TITLES_OF_PARTS).map(([part, title]) => [head(title), h("tbody", {}, rows(part, keysOf(part)))]))),
-    ),
+    runs.length > 1 ? differences(runs, about, keysOf) : null,
+    html`<details class="made" open=${reading.areInputsOpen} ontoggle=${rememberInputs}>
+      <summary>Recipe, data, commit and hardware</summary>
+      <div class="wide"><table class="settings">${tables}</table></div>
+    </details>`,
   ];
 }
 
-function table(runs, curves, drawn) {
-  const shown = drawn.flatMap(({ chart, series }) => series.map((each) => ({ ...each, chart })));
+function differences(runs, about, keysOf) {
+  const rows = [];
+  for (const part of ["filled", "data", "versions"]) {
+    for (const key of keysOf(part)) {
+      const differs = new Set(about.map((inputs) => inputs[part][key])).size > 1;
+      // Where one has no such section, a hundred defaults of the other say nothing.
+      const isSet = part !== "filled" || about.some(({ recipe }) => key in recipe);
+      const isPlace = key === (part === "filled" ? "output_dir" : "seed");
+      if (differs && isSet && !isPlace) rows.push(inputRow(key, part, about));
+    }
+  }
+  const table = html`<div class="wide"><table class="settings">
+    ${headOf("setting", runs)}<tbody>${rows}</tbody>
+  </table></div>`;
+  return html`<section aria-label="What differs">
+    <h2>What differs</h2>
+    ${rows.length ? table : html`<p class="quiet">Nothing but the folder.</p>`}
+  </section>`;
+}
+
+function headOf(title, runs) {
+  const names = runs.map(
+    (run) => html`<th scope="col">${runs.length > 1 ? visible(run.name) : ""}</th>`,
+  );
+  return html`<thead><tr><th scope="col">${title}</th>${names}</tr></thead>`;
+}
+
+function inputRow(key, part, about) {
+  const name = key.split(/(?<=[._])/).map((piece) => [visible(piece), html`<wbr>`]);
+  const cells = about.map((inputs) => html`<td>${visible(inputs[part][key] ?? "")}</td>`);
+  return html`<tr><th scope="row">${name}</th>${cells}</tr>`;
+}
+
+/** A table of the curves of each run, at some of its steps. */
+function tables(runs, curves, charts) {
+  const all = charts.flatMap(({ chart, series }) => series.map((line) => ({ ...line, chart })));
   return runs.map((run, i) => {
-    const mine = shown.filter((each) => each.run === i);
+    const lines = all.filter((line) => line.run === i);
     const steps = curves[i].step;
     const every = Math.max(1, Math.ceil(steps.length / TABLE_STEPS));
-    const rows = steps.map((step, at) => at).filter((at) => at % every === 0 || at === steps.length - 1);
-    return h(
-      "div",
-      { class: "wide" },
-      h(
-        "table",
-        {},
-        h("caption", {}, visible(run.name)),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), mine.map(({ chart, label, key }) => h("th", { scope: "col" }, key === "reward" ? "reward" : chart.series instanceof RegExp ? label : chart.title + (label === key ? "" : ` (${label})`))))),
-        h("tbody", {}, rows.map((at) => h("tr", {}, h("th", { scope: "row" }, runs[i].stage === "grpo" ? h("a", { href: `#groups/${i}/${steps[at]}` }, String(steps[at])) : String(steps[at])), mine.map(({ key, chart }) => h("td", {}, curves[i][key][at] === null ? "" : chart.share ? percent(curves[i][key][at]) : number(curves[i][key][at], 4)))))),
-      ),
-    );
+    const places = [...steps.keys()].filter((at) => at % every === 0 || at === steps.length - 1);
+    const rows = places.map((at) => {
+      const cells = lines.map((line) => html`<td>${tableCell(line, curves[i][line.key][at])}</td>`);
+      const step = String(steps[at]);
+      const link = html`<a href=${`#groups/${i}/${step}`}>${step}</a>`;
+      return html`<tr><th scope="row">${isPolicy(run) ? link : step}</th>${cells}</tr>`;
+    });
+    const heads = lines.map((line) => html`<th scope="col">${columnName(line)}</th>`);
+    return html`<div class="wide"><table>
+      <caption>${visible(run.name)}</caption>
+      <thead><tr><th scope="col">step</th>${heads}</tr></thead>
+      <tbody>${rows}</tbody>
+    </table></div>`;
   });
+}
+
+function tableCell({ chart }, value) {
+  if (value === null) return "";
+  return chart.isShare ? percent(value) : number(value, 4);
+}
+
+function columnName({ chart, label, key }) {
+  if (key === "reward") return "reward";
+  if (chart.series instanceof RegExp) return label;
+  return label === key ? chart.title : `${chart.title} (${label})`;
 }

@@ -1,0 +1,227 @@
+"use strict";
+// The smallest problem that GRPO solves, a bandit with ten actions, with every number of
+// every step. The page computes it, so it needs no server. Tests run it beside the same arithmetic
+// in numpy, which they compare with trl's.
+//
+// An action is a completion of one token, the policy is the softmax of ten logits, and a reward is
+// read off a landscape. So nothing is hidden: the gradient is exact, by hand, and an update is
+// plain SGD on the logits, without momentum, weight decay or gradient clipping. The settings have
+// the names that they have in a recipe's `grpo` section, and the loss is that of trl 1.16
+// (`loss_type: grpo`; with completions of one token `dapo`, `bnpo` and `dr_grpo` are the same). For
+// the completions i = 1 … G of a group:
+//
+//     ratio_i = exp(logp_i − old_logp_i)
+//     kl_i    = exp(ref_logp_i − logp_i) − (ref_logp_i − logp_i) − 1
+//     loss    = mean over i of: −min(ratio_i A_i, clip(ratio_i, 1 − ε, 1 + ε) A_i) + β kl_i
+//
+// trl also multiplies kl_i by ratio_i, unless `use_bias_correction_kl` is false, as it is here and
+// in the paper.
+//
+// The algorithms differ in the advantage A_i = reward_i − baseline_i, and in whether they clip:
+//
+// - grpo (Shao et al. 2024, arXiv:2402.03300): the mean of the group; divided by its standard
+//   deviation + 1e-4, unless `scale_rewards` is none. Clips.
+// - reinforce (Williams 1992): none, 0.
+// - reinforce_baseline (Sutton and Barto 2018, section 2.8): the mean of all rewards of earlier
+//   groups, at first 0.
+// - rloo (Kool et al. 2019; Ahmadian et al. 2024, arXiv:2402.14740): the mean of the other
+//   completions of the group.
+// - ppo (Schulman et al. 2017, arXiv:1707.06347): the critic's value. There is one state, so the
+//   critic is one learned number, at first 0, and takes an SGD step on the mean of (value −
+//   reward_i)² / 2 with each update. Clips.
+// - reinforce_plus_plus (Hu 2025, arXiv:2501.03262): the mean of the batch, divided by the batch's
+//   standard deviation + 1e-4. With one question the batch is the group. Its KL is no term of the
+//   loss: β (old_logp_i − ref_logp_i) is taken off reward_i. Clips.
+//
+// Those that do not clip have ratio_i A_i in place of the min, which in the first update, where
+// each ratio is 1, has the gradient of A_i logp_i. All others may have the KL term.
+//
+// Whoever divides by a standard deviation σ < 1 takes steps 1 / σ as long. `matched` multiplies
+// their learning rate by the σ of the first policy's rewards, noise included, so that the
+// algorithms are compared, and not their rates. GRPO's KL is not divided, so `matched` divides its
+// β by that σ: the KL then holds it as it holds the others. (REINFORCE++ takes its KL off the
+// reward, before it divides.)
+
+const ACTIONS = 10;
+const CRITIC_RATE = 0.1;
+const CLIPPING = ["grpo", "ppo", "reinforce_plus_plus"];
+const DRAWS = 3 * 64; // of uniform numbers a step, at most
+
+/** What an algorithm divides a group's rewards by: the standard deviation of the group, or none. */
+function scaleOf(algorithm, { scale_rewards }) {
+  if (algorithm === "reinforce_plus_plus") return "group";
+  return algorithm === "grpo" ? scale_rewards : "none";
+}
+
+/**
+ * The reward of each action a: "one peak" 1 − |a − peak| / 5, at least 0; "two peaks" 1 at 8 alone,
+ * and 0.7 × (1 − |a − 3| / 4), at least 0, elsewhere; "linear" a / 9; "plateau" 1 from 3 to 6, 0
+ * elsewhere.
+ */
+function rewardsOf(landscape, peak) {
+  return Array.from({ length: ACTIONS }, (_, action) => {
+    if (landscape === "linear") return action / (ACTIONS - 1);
+    if (landscape === "plateau") return Number(action >= 3 && action <= 6);
+    if (landscape === "one peak") return Math.max(0, 1 - Math.abs(action - peak) / 5);
+    return action === 8 ? 1 : Math.max(0, 0.7 * (1 - Math.abs(action - 3) / 4));
+  });
+}
+
+/** [baselines, advantages] of a group; `estimate`: what was known before it. */
+function compared(algorithm, rewards, estimate, settings) {
+  if (!["grpo", "reinforce_plus_plus", "rloo"].includes(algorithm)) {
+    return [rewards.map(() => estimate), rewards.map((reward) => reward - estimate)];
+  }
+  const isRloo = algorithm === "rloo";
+  const group = advantages(rewards, scaleOf(algorithm, settings), [], isRloo);
+  const baselines = rewards.map((reward, i) =>
+    isRloo ? reward - group.advantages[i] : group.mean,
+  );
+  return [baselines, group.advantages];
+}
+
+/**
+ * One step of SGD on a group, and the numbers that lead to it: of the policy its logits,
+ * probabilities and logits_after; of each sampled action new_probabilities, ratios, the two
+ * branches of the min (unclipped, clipped), is_clipped (the gradient does not pass) and kl;
+ * exact_kl, the KL from policy to reference; loss, its part policy_loss, and its gradient by the
+ * logits. `clip`: epsilon, or null.
+ */
+function update(
+  logits,
+  actions,
+  gains,
+  old,
+  reference,
+  { clip, beta, temperature, learning_rate },
+) {
+  const now = logPolicy(logits, temperature);
+  const bounds = clip === null ? null : [1 - clip, 1 + clip];
+  const parts = actions.map((action, i) =>
+    terms(now[action], old[action], reference[action], gains[i], bounds, beta),
+  );
+  const column = (name) => parts.map((part) => part[name]);
+  const probabilities = now.map(Math.exp);
+  const slopes = logits.map(() => 0); // of the loss, by the log-probability of each action
+  actions.forEach((action, i) => {
+    const slope = parts[i].stopped ? 0 : -parts[i].unclipped;
+    const slopeOfKl = beta * (1 - Math.exp(reference[action] - now[action]));
+    slopes[action] += (slope + slopeOfKl) / actions.length;
+  });
+  const total = sum(slopes);
+  const gradient = slopes.map((slope, i) => (slope - total * probabilities[i]) / temperature);
+  return {
+    logits,
+    probabilities,
+    new_probabilities: actions.map((action) => probabilities[action]),
+    ratios: column("ratio"),
+    unclipped: column("unclipped"),
+    clipped: column("clipped"),
+    is_clipped: column("stopped"),
+    kl: column("kl"),
+    exact_kl: sum(probabilities.map((chance, i) => chance * (now[i] - reference[i]))),
+    policy_loss: -average(parts.map((part) => Math.min(part.unclipped, part.clipped))),
+    loss: average(column("loss")),
+    gradient,
+    logits_after: logits.map((logit, action) => logit - learning_rate * gradient[action]),
+  };
+}
+
+/**
+ * The learning rate and β with which an algorithm's first steps are as long, and held back as much,
+ * as those of one that does not divide: see `matched` above.
+ */
+function matchedTo(algorithm, settings, actionRewards) {
+  const { learning_rate, beta } = settings;
+  if (!settings.matched || scaleOf(algorithm, settings) === "none") return { learning_rate, beta };
+  const chances = logPolicy(settings.logits, settings.temperature).map(Math.exp);
+  const mean = sum(chances.map((chance, i) => chance * actionRewards[i]));
+  const variance = sum(chances.map((chance, i) => chance * (actionRewards[i] - mean) ** 2));
+  const deviation = Math.sqrt(variance + settings.noise ** 2);
+  const dividesBeta = algorithm === "grpo" && deviation > 0;
+  return {
+    learning_rate: learning_rate * deviation,
+    beta: dividesBeta ? beta / deviation : beta,
+  };
+}
+
+/**
+ * The group of a step: its actions, the noise of their rewards, and the chances they were drawn by.
+ */
+function sampled(logs, step, { seed, num_generations, noise }) {
+  const draws = uniform(seed, DRAWS * step, 3 * num_generations);
+  const chances = logs.map(Math.exp);
+  const actions = draws.slice(0, num_generations).map((draw) => pickBy(chances, draw));
+  const noises = actions.map((_, i) => {
+    const length = Math.sqrt(-2 * Math.log(draws[num_generations + i]));
+    return noise * length * Math.cos(2 * Math.PI * draws[2 * num_generations + i]);
+  });
+  return { actions, noises, chances };
+}
+
+/**
+ * Trains the policy, and returns everything: algorithm and settings; action_rewards; the
+ * probabilities of the reference, and the final ones; from before the first step to after the last
+ * expected_reward, of the policy, without noise, kl, exact, to the reference, entropy and largest,
+ * its largest probability; steps; learning_rate and beta, as matched; and diverged, null or the
+ * number of the step, from 0, in which a number became infinite: the steps end before it.
+ *
+ * A step has, of its group, actions, rewards, old_probabilities, baselines and advantages; mean and
+ * std of the rewards; and updates, a list of what `update` returns. The same seed draws the same
+ * uniform numbers for every algorithm, so all start with the same group.
+ */
+function train(algorithm, settings) {
+  const { num_generations, num_iterations, temperature } = settings;
+  const action_rewards = rewardsOf(settings.landscape, settings.peak);
+  const matched = matchedTo(algorithm, settings, action_rewards);
+  const betaOfReward = algorithm === "reinforce_plus_plus" ? matched.beta : 0;
+  const clip = CLIPPING.includes(algorithm) ? settings.epsilon : null;
+  const options = { ...matched, temperature, clip, beta: matched.beta - betaOfReward };
+  const reference = logPolicy(settings.logits, temperature);
+  const curves = { expected_reward: [], kl: [], entropy: [], largest: [] };
+  let now = reference;
+  function addOutcome() {
+    const chances = now.map(Math.exp);
+    const mean = (values) => sum(chances.map((chance, i) => chance * values[i]));
+    curves.expected_reward.push(mean(action_rewards));
+    curves.kl.push(mean(now.map((log, i) => log - reference[i])));
+    curves.entropy.push(-mean(now));
+    curves.largest.push(Math.max(...chances));
+  }
+  addOutcome();
+  const steps = [];
+  let { logits } = settings;
+  let total = 0; // of the rewards of all steps
+  let value = 0; // of PPO's critic
+  let diverged = null;
+  while (steps.length < settings.max_steps && diverged === null) {
+    const old = now;
+    const { actions, noises, chances } = sampled(old, steps.length, settings);
+    const rewards = actions.map((action, i) => {
+      const penalty = betaOfReward * (old[action] - reference[action]);
+      return action_rewards[action] + settings.offset + noises[i] - penalty;
+    });
+    const earlier = total / Math.max(1, steps.length * num_generations);
+    const estimate = { reinforce_baseline: earlier, ppo: value }[algorithm] || 0;
+    const [baselines, gains] = compared(algorithm, rewards, estimate, settings);
+    total += sum(rewards);
+    const updates = [];
+    while (updates.length < num_iterations && diverged === null) {
+      const step = update(logits, actions, gains, old, reference, options);
+      if (![step.loss, ...step.logits_after].every(Number.isFinite)) diverged = steps.length;
+      updates.push(step);
+      logits = step.logits_after;
+      value -= CRITIC_RATE * (value - average(rewards));
+    }
+    if (diverged !== null) break;
+    const old_probabilities = actions.map((action) => chances[action]);
+    const { mean, std } = moments(rewards);
+    const group = { actions, rewards, old_probabilities, mean, std, baselines, advantages: gains };
+    steps.push({ ...group, updates });
+    now = logPolicy(logits, temperature);
+    addOutcome();
+  }
+  const probabilities = now.map(Math.exp);
+  const ends = { reference: reference.map(Math.exp), probabilities };
+  return { algorithm, settings, diverged, action_rewards, ...ends, ...curves, steps, ...matched };
+}
