@@ -35,8 +35,8 @@ EQUAL = 1e-6  # the spread that float32 gives equal rewards
 LEAST_FALL = 0.05  # of the share of right answers, at a run's end
 MISMATCH = 0.05  # nats between the trainer's and vLLM's log-probabilities of a token
 
-# The parts of a training's time: sampling completions; our rewards; the remainder of a step, which
-# is forward, backward and optimizer; answering held-out problems; writing checkpoints; and
+# The parts of a training's time: sampling completions; rewards; the remainder of a step, which is
+# forward, backward and optimizer; answering held-out problems; writing checkpoints; and
 # everything else, such as loading and logging.
 PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 CORRECT = ACCURACY.removeprefix("eval_")
