@@ -130,7 +130,7 @@ def make_command(target: str, recipe: AskedFor, **options: list) -> str:
 def make_line(target: str, **options: str | list) -> str:
     """A `make` command as it can be pasted, whatever is in its options: the shell runs nothing of
     it, and make, which takes an option as it stands, neither. A list is several words, which
-    stages/__init__.py parts again.
+    stages/make.py parts again.
     """
     words = [make_option(name, value) for name, value in options.items()]
     return " ".join(["make", target, *words])

@@ -379,12 +379,5 @@ def card_named(text: str) -> Card:
     raise RecipeError([f"{message}: {', '.join(CARDS)}"])
 
 
-# An option of stages, for argparse.
-CARD_OPTION = {
-    "type": card_named,
-    "help": "a GPU that is not in this machine: its GiB, or a name such as H100",
-}
-
-
 if __name__ == "__main__":
     sys.exit("\n".join(filter(None, [old_cards(), old_driver(), old_glibc(sys.argv[1:])])) or 0)

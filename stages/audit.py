@@ -25,7 +25,6 @@ from evaluation.golds import by_gradability
 from schema.advice import tolerance_of
 from schema.names import missing_columns
 from schema.recipe import Recipe
-from stages.cli import run
 from training.problem_sets import train_and_held_out
 
 
@@ -75,8 +74,3 @@ def _table(table: list[Pay], recipe: Recipe) -> str:
             line += f"  ← {than} an honest answer on {pay.beats} of {len(pay.earned)}"
         lines.append(line)
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    words = "how many training problems to score"
-    run("audit", main, {"--rows": {"type": int, "default": 100, "help": words}})

@@ -2,7 +2,7 @@
 stands alone, as in training, and is answered greedily, as in the evaluation. `/gold 42` judges the
 last answer as the reward does.
 
-`python -m stages.chat outputs/<recipe>/grpo`; questions are read a line at a time, from the
+`python -m stages chat outputs/<recipe>/grpo`; questions are read a line at a time, from the
 terminal or from a file.
 """
 
@@ -20,7 +20,7 @@ from runs.state import recipe_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import finished
-from stages.cli import quiet_libraries, run
+from stages.cli import quiet_libraries
 
 COMMANDS = """\
 /gold 42    judges the last answer as the reward does, with 42 for the right one
@@ -114,8 +114,3 @@ def answering(recipe: Recipe, trained: Path):
         return completion.text
 
     return answer
-
-
-if __name__ == "__main__":
-    options = {"run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"}}
-    run("chat", main, options, takes_recipe=False)

@@ -18,22 +18,19 @@ from console.terminal import clean, make_command, say
 from machine import hardware
 from machine.hardware import Card
 from machine.launch import (
-    incomplete,
     launched_here,
-    not_installed,
     on_this_machine,
     this_machine,
     to_machine,
 )
 from machine.speed import hours_of_run
-from runs.identity import conflicts
-from runs.state import not_probed
 from schema.advice import LEVELS, fault_at, faults_of_error, tolerance_of, warnings_of
 from schema.configs import SECTIONS
 from schema.libraries import refused_values
 from schema.settings import OURS, Recipe, size_of_run
 from schema.stages import STAGES
-from stages.cli import quiet_libraries, run
+from stages.cli import quiet_libraries
+from stages.preflight import environment_faults
 from training import problem_sets
 
 
@@ -59,7 +56,7 @@ def main(
     stages = [stage for stage in STAGES if getattr(recipe, stage) is not None]
     faults: list[Fault] = []
     # At once, because importing the libraries below takes seconds.
-    _report(_environment_faults(recipe, (*stages, "evaluate"), launched, card), faults)
+    _report(environment_faults(recipe, (*stages, "evaluate"), launched, card), faults)
     rows, data_faults = _read_data(recipe)
     _report(data_faults, faults)
     fitted, machine_faults = fitted_to_machine(recipe, card)
@@ -123,30 +120,6 @@ def _report(new: Iterable[Fault], faults: list[Fault]):
             if fault.level == level:
                 Console().print(Text(clean(fault.with_level()), style=colour), soft_wrap=True)
     faults += new
-
-
-def _environment_faults(
-    recipe: Recipe, stages: tuple[str, ...], launched: dict, card: Card | None
-) -> list[Fault]:
-    """The faults of packages, of the run's folder, of the probe that the recipe needs, and of the
-    number of GPUs, for the stages that train and `evaluate`. What is missing here is a note if the
-    recipe is checked for a `card`, because the machine with that card may have it."""
-    probe_fault = not_probed(recipe)
-    faults = not_installed(recipe, stages, launched)
-    if probe_fault:
-        faults.append(probe_fault)
-    if card:
-        where = ", on the machine with that card"
-        faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
-    else:
-        faults += conflicts(recipe, stages[:-1])
-    faults += incomplete(recipe, stages, launched)
-    if not card:
-        count_message = hardware.wrong_count(launched)
-        if count_message:
-            advice = "CARD=A100 checks for GPUs that are elsewhere"
-            faults.append(Fault("", f"{count_message} ({advice})"))
-    return faults
 
 
 def _read_data(recipe: Recipe) -> tuple[list[dict], list[Fault]]:
@@ -227,23 +200,3 @@ def _say_size(recipe: Recipe):
         steps, completions, tokens = size
         millions = tokens / 1e6
         say(f"GRPO: {steps} steps, {completions:,} completions, at most {millions:.1f} M tokens")
-
-
-OPTIONS = {
-    "--card": hardware.CARD_OPTION,
-    "--tokens-per-second": {
-        "type": float,
-        "help": "sampled and trained on, by all processes together; gives the hours",
-    },
-    "--show": {
-        "action": "store_true",
-        "help": "print every value, and where it comes from",
-    },
-    "--vllm-server": {
-        "action": "store_true",
-        "help": "print only the command of the vLLM server that the recipe samples from",
-    },
-}
-
-if __name__ == "__main__":
-    run("check", main, OPTIONS)

@@ -3,6 +3,7 @@ message."""
 
 import argparse
 import contextlib
+import importlib
 import io
 import json
 import logging
@@ -12,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from console.faults import (
@@ -24,45 +26,107 @@ from console.faults import (
     end,
     is_exhausted,
     is_out_of_memory,
+    nearest_or_all,
     on_signals,
     raised_by,
 )
 from console.terminal import clean, complain, is_main_process, say
 from data.files import DataError
+from machine import hardware
 from machine.launch import device_line, launched_here, on_this_machine, read_for, require
 from runs.lock import unwritten
 from schema.recipe import Recipe
+from stages.table import STAGES, Stage
 from training.process_group import FAILED, LINGER, is_lost, leave, leave_group
 
 
-def run(
-    stage: str,
-    main: Callable[..., None],
-    options: dict[str, dict] | None = None,
-    *,
-    takes_recipe: bool = True,
-):
+def run_named():
+    """Run the stage that the command line names first."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    del sys.argv[1:2]
+    with mistakes_reported():
+        if name in ("-h", "--help"):
+            say("python -m stages NAME --help says how each of these is called:\n")
+            say("\n".join(f"  {stage.name:<16}{stage.help}" for stage in STAGES.values()))
+            return
+        if name not in STAGES:
+            raise RecipeError([f"there is no stage {name}{nearest_or_all(name, STAGES)}"])
+        if find_spec(STAGES[name].module) is None:
+            raise RecipeError([f"{name} is a target of make, which runs other stages: make {name}"])
+    run(name)
+
+
+def run(name: str, main: Callable[..., None] | None = None, stage: Stage | None = None):
     """Read the command line and run a stage; a user's mistake ends in a message, from one process
     only, and exit code 2.
 
     Args:
-        options: argparse's settings of each of the stage's own arguments, by its name.
-        takes_recipe: whether the command line has a recipe and overrides; `main` then gets the
-            recipe that they make as its first argument.
+        main: the stage's function; by default that of its file, which is imported once the command
+            line and the recipe are read.
+        stage: its row, if it is not in the table. Without one it takes a recipe and no option.
     """
-    parser = _Parser(prog=f"python -m stages.{stage}", description=main.__doc__)
-    if takes_recipe:
-        recipe_arguments(parser)
-    for name, settings in (options or {}).items():
-        parser.add_argument(name, **settings)
+    stage = stage or STAGES.get(name) or Stage(name)
     with mistakes_reported():
         with contextlib.redirect_stderr(sys.stderr if is_main_process() else io.StringIO()):
-            arguments = vars(parser.parse_intermixed_args())
-        if takes_recipe:
+            arguments = vars(parser_of(stage).parse_intermixed_args())
+        if stage.takes_recipe:
             overrides = arguments.pop("overrides")
             arguments["recipe"] = read_for(launched_here(), arguments["recipe"], overrides)
+        main = main or _main_of(name)
         main(**arguments)
     leave_group()
+
+
+def _main_of(name: str) -> Callable[..., None]:
+    """The function of a stage's file. Ctrl-C while it is imported ends the process at once."""
+    signal.signal(signal.SIGINT, end)
+    module = importlib.import_module(STAGES[name].module)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return module.main
+
+
+def parser_of(stage: Stage) -> argparse.ArgumentParser:
+    """The parser of a stage's command line, by its row of the table."""
+    parser = _Parser(prog=f"python -m stages {stage.name}", description=stage.help)
+    if stage.takes_recipe:
+        recipe_arguments(parser)
+    for option in stage.options:
+        settings = {"help": option.help, "default": option.default}
+        if option.kind == "flag":
+            settings = {"help": option.help, "action": "store_true"}
+        elif option.kind == "texts":
+            settings |= {"nargs": "*", "choices": option.choices}
+        elif option.kind == "repeated":
+            settings["action"] = "append"
+        else:
+            settings["type"] = TYPES[option.kind]
+            if not option.name.startswith("-"):
+                settings["nargs"] = "?"
+        parser.add_argument(option.name, **settings)
+    return parser
+
+
+def _count(text: str) -> int:
+    """A number from 1 up, as argparse reads it."""
+    if text.isdecimal() and 1 <= int(text) <= ALL:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 up")
+
+
+def _count_or_all(text: str) -> int:
+    return ALL if text == "all" else _count(text)
+
+
+ALL = 10**9
+TYPES = {
+    "text": str,
+    "int": int,
+    "float": float,
+    "path": Path,
+    "card": hardware.card_named,
+    "count": _count,
+    "count or all": _count_or_all,
+}
 
 
 class _Parser(argparse.ArgumentParser):

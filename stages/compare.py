@@ -1,7 +1,7 @@
 """Compare finished runs from the files in their folders alone: what each cost and reached, and
 whether they differ.
 
-`python -m stages.compare outputs/a outputs/b …`, each a run's folder, the one above it, or a
+`python -m stages compare outputs/a outputs/b …`, each a run's folder, the one above it, or a
 recipe's seeds' folder.
 """
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from console.terminal import say, say_markdown
 from runs.files import write_whole
 from runs.lock import lock
-from stages.cli import run
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
 
@@ -30,8 +29,3 @@ def main(runs: list[str]):
     write_whole(report, text)
     say_markdown(text.rstrip("\n"))
     say(f"\nresults: {report}")
-
-
-if __name__ == "__main__":
-    options = {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}}
-    run("compare", main, options, takes_recipe=False)

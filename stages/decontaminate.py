@@ -6,7 +6,7 @@ from collections import defaultdict
 from console.terminal import say
 from data.identity import overlaps
 from schema.recipe import Recipe
-from stages.cli import quiet_libraries, run
+from stages.cli import quiet_libraries
 from training.problem_sets import load_benchmarks, train_and_held_out
 
 SHOWN = 5
@@ -40,8 +40,3 @@ def _one_line(text: str, width: int = 200) -> str:
     if len(line) <= width:
         return line
     return line[: width - 1] + "…"
-
-
-if __name__ == "__main__":
-    show_help = f"how many to show per benchmark (default {SHOWN})"
-    run("decontaminate", main, {"--show": {"type": int, "default": SHOWN, "help": show_help}})

@@ -18,7 +18,7 @@ from schema.names import samplings
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
-from stages.cli import begin, run
+from stages.cli import begin
 from training.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 
 if TYPE_CHECKING:
@@ -175,18 +175,3 @@ def write_again(folder: Path):
             say(f"report: {page}")
     except RecipeError as error:
         say(f"not written: the report of {folder} ({error})")
-
-
-OPTIONS = {
-    "--held-out": {
-        "action": "store_true",
-        "help": "on held-out problems instead of the benchmarks",
-    },
-    "--model": {
-        "action": "append",
-        "help": "a model (folder or Hub id) or an adapter's folder; for several, say it again",
-    },
-}
-
-if __name__ == "__main__":
-    run("evaluate", main, OPTIONS)

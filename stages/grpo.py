@@ -14,7 +14,6 @@ from console.terminal import duration
 from data.problems import weighted
 from runs.checkpoints import altered
 from schema.recipe import Recipe
-from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 from training.problem_sets import share_held_out
 from training.watch import advice_on
@@ -80,7 +79,3 @@ def advice_at_the_end(history: list[dict], recipe: Recipe) -> list[str]:
     printed_before = advice_on(history, recipe)
     advice = advice_on(history, recipe, ended=True)[len(printed_before) :]
     return [f"to look at: {line}" for line in advice]
-
-
-if __name__ == "__main__":
-    run("grpo", main)

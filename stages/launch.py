@@ -1,7 +1,7 @@
 """`accelerate launch` that ends as the stage did: with its exit code, 75 for one that was stopped,
 saved and goes on.
 
-    python -m stages.launch --config_file accelerate_configs/ddp.yaml -m stages.grpo recipes/x.yaml
+    python -m stages launch --config_file accelerate_configs/ddp.yaml -m stages grpo recipes/x.yaml
 
 accelerate itself ends with 1 and a stack trace, whatever its processes returned, so a batch system
 could not distinguish a preempted run from a failed one. This launcher prints one message for a
@@ -35,7 +35,7 @@ def main():
     write_lines()
     parser = launch_command_parser()
     parser.usage = (
-        "python -m stages.launch [options of accelerate launch] -m stages.grpo recipes/x.yaml"
+        "python -m stages launch [options of accelerate launch] -m stages grpo recipes/x.yaml"
     )
     options = parser.parse_args()
     elastic = logging.getLogger("torch.distributed.elastic")  # it logs every signal that it sends

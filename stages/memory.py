@@ -6,11 +6,11 @@ import os
 
 from console.faults import NotReached
 from console.terminal import make_command, say, say_markdown
-from machine.hardware import CARD_OPTION, Card
+from machine.hardware import Card
 from machine.launch import is_launched, launched_here, this_machine, to_machine
 from schema.libraries import require_values
 from schema.settings import Recipe
-from stages.cli import quiet_libraries, run
+from stages.cli import quiet_libraries
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
 from training.model import load_tokenizer
 from training.problem_sets import prompt_lengths, train_and_held_out
@@ -103,7 +103,3 @@ def main(recipe: Recipe, card: Card | None = None):
         f" {os.getenv('ACCELERATE') or 'no launcher'}"
     )
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
-
-
-if __name__ == "__main__":
-    run("memory", main, {"--card": CARD_OPTION})

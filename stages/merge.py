@@ -22,7 +22,7 @@ from runs.lock import lock
 from runs.records import read_run, some_groups
 from runs.state import find_run
 from schema.recipe import Recipe
-from stages.cli import quiet_libraries, run
+from stages.cli import quiet_libraries
 from training.merging import merge_at_random, separate_shared
 from training.model import load_model, load_tokenizer
 from training.saving import log_probabilities
@@ -108,7 +108,3 @@ def _sampled_texts(run: Path, tokenizer) -> list[list[int]]:
         content = group[0]["completion"][0]["content"] or ""
         texts.append(ids + tokenizer(content, add_special_tokens=False)["input_ids"])
     return texts or [prompt.question_ids(tokenizer, "What is 12 + 34?", None)]
-
-
-if __name__ == "__main__":
-    run("merge", main)

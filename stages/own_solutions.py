@@ -10,7 +10,7 @@ from console.terminal import make_command, say
 from runs.lock import lock
 from runs.state import find_run
 from schema.recipe import Recipe
-from stages.cli import begin, run
+from stages.cli import begin
 from training.problem_sets import load_train
 
 
@@ -46,8 +46,3 @@ def main(recipe: Recipe, if_needed: bool = False):
     say(f"own solutions: {sample.accepted_of(solutions.figures)}, in {folder} ({cost})")
     if not if_needed:
         say(f"next: {make_command('sft', recipe)}")
-
-
-if __name__ == "__main__":
-    unneeded = "do nothing if the recipe has no data.own_solutions"
-    run("own_solutions", main, {"--if-needed": {"action": "store_true", "help": unneeded}})

@@ -3,83 +3,75 @@ own data. It imports no library except torch, and torch only if a run in 16 bits
 machine must be asked. Only before GRPO begins, and nothing is amiss, it takes seconds more: cheats
 are paid by the recipe's rewards on a sample of its data.
 
-    python -m stages.preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
+    python -m stages preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
 
 Faults of the recipe, or else missing packages, folders that hold another run and files of problems
 that cannot be used, are reported together, with exit code 2. The stages check what needs a library
 (a value that its class refuses) once they have imported it.
-
-If nothing is wrong and `own_solutions` is among the stages, that stage replaces this process, where
-the recipe has own solutions.
 """
 
-import argparse
 import contextlib
 import io
-import os
 import sys
+from collections.abc import Sequence
 
 from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import clean
-from machine.hardware import wrong_count
-from machine.launch import launched_here, missing, read_for
+from machine import hardware
+from machine.hardware import Card
+from machine.launch import incomplete, launched_here, not_installed
 from runs.checkpoints import has_training
 from runs.identity import conflicts
 from runs.state import not_probed
 from schema.advice import warnings_of
 from schema.recipe import Recipe
 from schema.stages import STAGES, audits_before_training
-from stages.cli import mistakes_reported, quiet_libraries
+from stages.cli import quiet_libraries
 from training.problem_sets import refused_here, train_and_held_out
 
-OWN_SOLUTIONS = "own_solutions"
+
+def main(recipe: Recipe, stages: list[str] | None = None, machines: int | None = None):
+    """Check what needs no library, before these stages begin."""
+    stages = stages or []
+    trains = any(stage in STAGES for stage in stages)
+    faults = environment_faults(recipe, stages, launched_here(machines))
+    faults += refused_here(recipe, trains)
+    if faults:
+        raise RecipeError(faults)
+    if trains:
+        for warning in warnings_of(recipe):
+            if warning.level != "note":
+                print(clean(warning.with_level()), file=sys.stderr)
+    begins = {"grpo", "evaluate"} <= set(stages) and not has_training(recipe.stage_dir("grpo"))
+    if begins and audits_before_training():
+        _refuse_golds_and_rewards(recipe)
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m stages.preflight", description=__doc__)
-    parser.add_argument("recipe", help="recipes/x.yaml")
-    parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
-    stages = (*STAGES, "evaluate", OWN_SOLUTIONS)
-    parser.add_argument("--stages", nargs="*", choices=stages, default=[], help="which begin")
-    with mistakes_reported():
-        # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
-        options, words = parser.parse_known_args()
-        overrides = [word for word in words if "=" in word and not word.startswith("-")]
-        launched = launched_here(options.machines)
-        recipe = read_for(launched, options.recipe, overrides)
-        faults = _faults(recipe, options.stages, launched)
-        if faults:
-            raise RecipeError(faults)
-        if any(stage in STAGES for stage in options.stages):
-            for warning in warnings_of(recipe):
-                if warning.level != "note":
-                    print(clean(warning.with_level()), file=sys.stderr)
-        # `make probe-memory` names only one of the two, and trains nothing.
-        trains_on_rewards = {"sft", "grpo"} <= set(options.stages)
-        begins = trains_on_rewards and not has_training(recipe.stage_dir("grpo"))
-        if begins and audits_before_training():
-            _refuse_golds_and_rewards(recipe)
-        if OWN_SOLUTIONS in options.stages and recipe.data.own_solutions is not None:
-            module = f"stages.{OWN_SOLUTIONS}"
-            arguments = ["-m", module, options.recipe, *words, "--if-needed"]
-            os.execv(sys.executable, [sys.executable, *arguments])
-
-
-def _faults(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault | str]:
-    """The faults for which the stages that are about to run would end."""
+def environment_faults(
+    recipe: Recipe, stages: Sequence[str], launched: dict, card: Card | None = None
+) -> list[Fault]:
+    """The faults of packages, of the run's folder, of the probe that the recipe needs, and of the
+    number of GPUs, for the stages that are about to run. What is missing here is a note if the
+    recipe is checked for a `card`, because the machine with that card may have it."""
     training_stages = [stage for stage in stages if stage in STAGES]
-    faults = missing(recipe, tuple(stages), launched)
-    if training_stages:
-        count_message = wrong_count(launched)
-        if count_message:
-            faults.append(count_message)
-    faults += conflicts(recipe, training_stages)
-    # `make probe-memory` names only one of the two, and trains nothing.
-    if {"sft", "grpo"} <= set(stages):
+    faults = not_installed(recipe, tuple(stages), launched)
+    # `make probe-memory` names GRPO alone, and trains nothing.
+    if "grpo" in stages and "evaluate" in stages:
         probe_fault = not_probed(recipe)
         if probe_fault:
             faults.append(probe_fault)
-    return faults + list(refused_here(recipe, bool(training_stages)))
+    if card:
+        where = ", on the machine with that card"
+        faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
+        return faults + incomplete(recipe, tuple(stages), launched)
+    faults += conflicts(recipe, training_stages)
+    faults += incomplete(recipe, tuple(stages), launched)
+    if training_stages:
+        count_message = hardware.wrong_count(launched)
+        if count_message:
+            advice = "`make check CARD=A100` checks for GPUs that are elsewhere"
+            faults.append(Fault("", f"{count_message} ({advice})"))
+    return faults
 
 
 def _refuse_golds_and_rewards(recipe: Recipe):
@@ -107,7 +99,3 @@ def _refuse_golds_and_rewards(recipe: Recipe):
         raise RecipeError(beaten)
     for warning in faults:
         print(clean(warning.with_level()), file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,15 +5,13 @@ A group of completions that are all right or all wrong teaches nothing, so the p
 much of the sampling would be in vain. `data.pass_rate` then chooses the problems by them.
 """
 
-import argparse
-
 from console.faults import RecipeError
 from console.terminal import make_command, say, say_markdown
 from evaluation import sample
 from runs.lock import lock
 from runs.state import PASS_RATES
 from schema.recipe import Recipe
-from stages.cli import begin, run
+from stages.cli import begin
 from training.model import load_tokenizer
 from training.problem_sets import load_train
 
@@ -61,25 +59,3 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
         say(f"\nadvice: {advice}")
     say(f"\nresults: {folder}")
     say(f"next: {make_command('grpo', recipe)}")
-
-
-def count(text: str) -> int:
-    """A number from 1 up, as argparse reads it."""
-    if text.isdecimal() and 1 <= int(text) <= 10**9:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 up")
-
-
-OPTIONS = {
-    "--problems": {
-        "type": lambda text: 10**9 if text == "all" else count(text),
-        "help": f"how many, drawn by the seed, or `all` (default: as the last time, or {PROBLEMS})",
-    },
-    "--samples": {
-        "type": count,
-        "help": "completions of each (default: as the last time, or grpo.num_generations)",
-    },
-}
-
-if __name__ == "__main__":
-    run("probe", main, OPTIONS)

@@ -19,7 +19,7 @@ from data import prompt
 from machine.launch import is_launched
 from schema.libraries import require_values, training_config
 from schema.settings import Recipe
-from stages.cli import begin, run
+from stages.cli import begin
 from training import memory
 from training.model import load_tokenizer
 from training.problem_sets import load_train
@@ -84,7 +84,3 @@ def longest_first(rows: list[dict], tokenizer, system: str | None) -> list[dict]
         return len(prompt.question_ids(tokenizer, row, system))
 
     return sorted(rows, key=prompt_length, reverse=True)
-
-
-if __name__ == "__main__":
-    run("probe_memory", main)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from console.terminal import say
 from schema.text import Unreadable, text_of
-from stages.cli import mistakes_reported
 
 NOT_RUN = "not yet run"
 
@@ -74,8 +73,3 @@ def header(text: str) -> tuple[str, dict[str, str]]:
         else:
             description.append(line)
     return " ".join(description), entries
-
-
-if __name__ == "__main__":
-    with mistakes_reported():
-        main()

@@ -1,7 +1,7 @@
 """Write the report of an evaluation again, from the answers on disk alone; or a run's, with its
 curves and its card, from the files in its folder.
 
-`python -m stages.report outputs/<recipe>/eval/gsm8k`, or `outputs/<recipe>/grpo`.
+`python -m stages report outputs/<recipe>/eval/gsm8k`, or `outputs/<recipe>/grpo`.
 """
 
 from pathlib import Path
@@ -12,7 +12,6 @@ from evaluation import run_pages
 from evaluation.report import write
 from runs.lock import lock
 from runs.records import LABELS
-from stages.cli import run
 
 
 def main(folder: Path):
@@ -42,9 +41,3 @@ def _order(label: str) -> tuple[int, str]:
     """The place of a model in a report: our stages in their order, then other models."""
     place = LABELS.index(label) if label in LABELS else len(LABELS)
     return place, label
-
-
-if __name__ == "__main__":
-    help_text = "the folder of the answers to one benchmark, or of a run"
-    options = {"folder": {"nargs": "?", "type": Path, "default": "outputs", "help": help_text}}
-    run("report", main, options, takes_recipe=False)

@@ -11,7 +11,6 @@ from runs.files import write_whole
 from schema.recipe import Recipe
 from schema.value_types import type_fault
 from schema.values import TYPES
-from stages.cli import run
 
 
 def main(recipe: Recipe, seeds: list[str], check: bool = False):
@@ -36,7 +35,6 @@ def _read_seeds(texts: list[str]) -> list[int]:
     """The seeds as numbers, without repeats."""
     seed = TYPES["recipe"]["seed"]
     numbers = []
-    # The shell of make splits them in the same way, as only digits and blanks are accepted.
     for text in re.split("[ \t\n]+", " ".join(texts).strip(" \t\n")):
         if not re.fullmatch("0|[1-9][0-9]{0,9}", text) or type_fault(seed, int(text)):
             message = f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{text}"'
@@ -51,18 +49,3 @@ def _check_recipe(recipe: Recipe):
     if keys:
         message = "make seeds sets it for each seed: leave it out"
         raise RecipeError([Fault(recipe.place(key), f"{key}: {message}") for key in keys])
-    if "'" in recipe.name:  # the Makefile writes the name between two quotes
-        message = f"{recipe.name}.yaml: a recipe with a quote in its name has no seeds: rename it"
-        raise RecipeError([message])
-
-
-OPTIONS = {
-    "--seeds": {"nargs": "*", "required": True},
-    "--check": {
-        "action": "store_true",
-        "help": "only check what is given, before any seed is trained",
-    },
-}
-
-if __name__ == "__main__":
-    run("seeds", main, OPTIONS)

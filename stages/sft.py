@@ -16,7 +16,6 @@ from data import prompt
 from schema.libraries import adapter_config
 from schema.names import tools_of
 from schema.recipe import Recipe
-from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 
 if TYPE_CHECKING:
@@ -106,8 +105,3 @@ def tokenised(
         longer = f" and {too_long:,} with more than {max_length} tokens" if too_long else ""
         say(f"sft: left out {without:,} rows without a worked solution{longer}")
     return Dataset.from_list(examples)
-
-
-if __name__ == "__main__":
-    unneeded = "do nothing if the recipe has no sft section"
-    run("sft", main, {"--if-needed": {"action": "store_true", "help": unneeded}})

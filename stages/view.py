@@ -1,6 +1,6 @@
 """Show what runs did, in a browser: curves, groups, what changed, in one file.
 
-`python -m stages.view outputs/<recipe>/grpo …`; with no run named, the one that was written to
+`python -m stages view outputs/<recipe>/grpo …`; with no run named, the one that was written to
 last.
 """
 
@@ -13,7 +13,6 @@ from console.faults import RecipeError
 from console.terminal import say
 from runs.files import write_whole
 from runs.records import find_runs, name_of
-from stages.cli import run
 from viewer.lab import standalone_lab
 from viewer.page import NAME, standalone_page
 
@@ -57,13 +56,3 @@ def has_browser() -> bool:
     terminal show no browser."""
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return sys.stdout.isatty() and bool(display or sys.platform in ("darwin", "win32"))
-
-
-OPTIONS = {
-    "runs": {"nargs": "*", "help": "the folders of runs"},
-    "--html": {"type": Path, "help": "the file to write, if not page.html in the run's folder"},
-    "--lab": {"action": "store_true", "help": "the lab alone, without a run"},
-}
-
-if __name__ == "__main__":
-    run("view", main, OPTIONS, takes_recipe=False)

@@ -2,7 +2,7 @@
 that each process has one, whose name is `cpu`, and that gloo connects them. All else is done by
 accelerate, transformers and trl.
 
-    accelerate launch --config_file accelerate_configs/fsdp2.yaml -m tests.shards_on_cpu stages.grpo
+    accelerate launch --config_file accelerate_configs/fsdp2.yaml -m tests.shards_on_cpu stages grpo
     recipes/x.yaml …
 """
 

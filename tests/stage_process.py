@@ -1,4 +1,4 @@
-"""Runs a stage as `python -m stages.x …` would, but in a process forked from one that has already
+"""Runs a stage as `python -m stages x …` would, but in a process forked from one that has already
 imported the libraries, and the rooms but for the stages, which saves ten seconds per stage. A test
 of the imports themselves, or of environment variables that are read when a module is imported,
 starts Python instead. So does every test where torch has a GPU: bitsandbytes initialises CUDA when
@@ -142,9 +142,8 @@ class Started:
 
     def rank(self, number: int) -> psutil.Process:
         """The process of this rank below a launcher, not a worker of the verifier."""
-        stage = {word for word in self.command if word.startswith("stages.")}
         for process in psutil.Process(self.processes[0].pid).children(recursive=True):
-            if stage & {*process.cmdline()} and process.environ().get("RANK") == str(number):
+            if "stages" in process.cmdline() and process.environ().get("RANK") == str(number):
                 return process
         raise AssertionError(f"no process has rank {number}")
 

@@ -122,8 +122,8 @@ def run_program(
 
 
 def run_stage(stage: str, *arguments: object, **options) -> subprocess.CompletedProcess:
-    """Run `python -m stages.<stage> …` as `run_program` does."""
-    return run_program(f"stages.{stage}", *arguments, **options)
+    """Run `python -m stages <stage> …` as `run_program` does."""
+    return run_program("stages", stage, *arguments, **options)
 
 
 def refused(stage: str, *arguments: object) -> str:
@@ -161,7 +161,7 @@ def write_program(path: Path, code: str):
 
 def kill_when(ready: Callable[[], bool], stage: str, *arguments: object, processes: int = 1):
     """Start a stage, and kill it, in all its processes, with SIGKILL once `ready` says so."""
-    started = Started(f"stages.{stage}", *arguments, processes=processes, cwd=ROOT)
+    started = Started("stages", stage, *arguments, processes=processes, cwd=ROOT)
     started.until(ready).kill()
 
 

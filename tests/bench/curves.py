@@ -3,7 +3,7 @@ over the completions that each had sampled.
 
     python -m tests.bench.curves docs/img/svamp.png 0.31 outputs/x/seed-1 outputs/x/seed-2 …
 
-0.31: the accuracy before it (python -m stages.evaluate x.yaml grpo.eval_steps=null --held-out).
+0.31: the accuracy before it (python -m stages evaluate x.yaml grpo.eval_steps=null --held-out).
 """
 
 import argparse

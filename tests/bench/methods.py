@@ -76,7 +76,7 @@ def run_stage(name: str, *arguments: object):
     Raises:
         CalledProcessError: it failed; what it printed stands above.
     """
-    words = [sys.executable, "-m", f"stages.{name}", *map(str, arguments)]
+    words = [sys.executable, "-m", "stages", name, *map(str, arguments)]
     subprocess.run(words, cwd=ROOT, check=True, stdout=sys.stderr)
 
 
@@ -120,7 +120,7 @@ def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
             settings = [f"data.own_solutions={{{own}, model: {policy}}}"]
             settings += ["data.worked=null"] * (task.recipe != TASKS["tiny"].recipe)
             settings += [f"sft.max_steps={round(task.rft_steps * steps)}"]
-            stage("own_solutions", task, seed, place, *settings)
+            stage("own-solutions", task, seed, place, *settings)
             stage("sft", task, seed, place, *settings)
             policy = place / "sft"
         return policy

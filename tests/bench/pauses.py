@@ -61,9 +61,9 @@ def stop_in(phase, path, calls, seconds):
         return function(*words, **named)
     setattr(owner, name, stops)
 {stops}
-stage = importlib.import_module("stages.{stage}")
+importlib.import_module("stages.{stage}")
 from stages.cli import run
-run("{stage}", stage.main, getattr(stage, "OPTIONS", None))
+run("{stage}")
 """
 
 

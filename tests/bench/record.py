@@ -82,12 +82,12 @@ def output(folder: Path, stage: str, *arguments: object, **environment: str) -> 
 
 def write_reports(folder: Path, runs: Path):
     for name in RUNS:
-        report = output(folder, "report", f"FILE={runs / name / 'grpo'}")
+        report = output(folder, "report", runs / name / "grpo")
         (folder / f"report-{name}.txt").write_text(report.replace(f"{runs}/", ""))
         page = folder / f"page-{name}.html"
-        run_stage("view", f"RUN={runs / name}", f"--html={page}")
+        run_stage("view", runs / name, f"--html={page}")
         page.write_text(page.read_text().replace(str(runs), "runs"))
-    pair = output(folder, "compare", f"RUNS={runs / 'default'} {runs / 'lora'}")
+    pair = output(folder, "compare", runs / "default", runs / "lora")
     (folder / "compare.txt").write_text(pair.replace(f"{runs}/", ""))
 
 

@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt  # which rich needs
 
 from console.terminal import clean, code, fenced, inline, make_command, make_line, row
 from schema.recipe import load_recipe
-from stages import split_options
 from tests.support import ROOT
 from tests.tables import cases, rows
 from tests.waits import capture, run_command
@@ -82,7 +81,7 @@ def test_a_plain_name_stays_as_it_is():
     "name", ["$(shell touch x)", "a'b", 'a"b', "`x`", " lead", "a b", "#", "a\\", "!x", "-x"]
 )
 def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
-    """As the shell and stages/__init__.py part it again; test_makefile.py gives such commands to
+    """As the shell and stages/make.py part it again; test_makefile.py gives such commands to
     make."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "recipes/tiny-arithmetic.yaml").read_text()
@@ -98,7 +97,7 @@ def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
         file = named if "/" in named else f"recipes/{named}.yaml"
         assert (make, target, Path(file)) == ("make", "grpo", path)
         assert not named[0].isspace()
-        assert split_options([f"ARGS={values['ARGS']}"]) == overrides
+        assert shlex.split(values["ARGS"]) == overrides
 
 
 def test_a_command_reads_as_one_would_type_it():

@@ -32,7 +32,7 @@ def test_what_is_not_in_the_cache_is_one_line(tmp_path):
     overrides += [f"output_dir={tmp_path / 'out'}"]
     with hub(tmp_path, 503) as (environment, requests):
         done = run_command(  # the client reads its environment when it is imported
-            [sys.executable, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml", *overrides],
+            [sys.executable, "-m", "stages", "grpo", "recipes/tiny-arithmetic.yaml", *overrides],
             cwd=ROOT,
             env=os.environ | environment,
             capture_output=True,

@@ -68,7 +68,7 @@ def test_a_reward_that_pays_a_cheat_fails(source, reward, beaten, own_file, caps
     assert ("it teaches nothing" in out) == (source == BLIND)
 
 
-BEGIN_GRPO = ["--stages", "sft", "own_solutions", "grpo", "evaluate"]
+BEGIN_GRPO = ["--stages", "sft", "grpo", "evaluate"]
 HONEST = "correct_answer: {weight: 1.0}"
 
 

@@ -76,7 +76,7 @@ COUNTING = """
 import os
 import vllm
 from evaluation import engines
-from stages import cli, evaluate
+from stages import cli
 LLM = vllm.LLM
 def started(**options):
     print("an engine starts")
@@ -85,7 +85,7 @@ vllm.LLM = started
 if "ALONE" in os.environ:
     engines.shared = lambda _, trained: trained
 if __name__ == "__main__":
-    cli.run("evaluate", evaluate.main, evaluate.OPTIONS)
+    cli.run("evaluate")
 """
 
 

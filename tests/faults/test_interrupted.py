@@ -197,7 +197,7 @@ def test_an_interrupted_run_ends_as_one_that_nothing_happened_to(row, runs, tmp_
     runs.begin(row, run)
     command, folder = runs.command(row, run), run / (row.folder or row.stage)
     options = {"processes": row.processes, "before": WAYS[row.way]}
-    started = Started(f"stages.{row.stage}", *command, cwd=ROOT, **options)
+    started = Started("stages", row.stage, *command, cwd=ROOT, **options)
     started.until(lambda: reached(folder, row.after))
     time.sleep(row.pause)
     interrupt(started, row)

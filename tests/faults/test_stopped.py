@@ -83,7 +83,7 @@ def test_a_run_whose_disk_was_full_goes_on_once_there_is_room(chain, tmp_path):
     """A file system of 10 MB of its own, which a checkpoint of 3 MB fills; then another 30 MB."""
     mount, run = tmp_path / "disk", tmp_path / "run"
     mount.mkdir()
-    stage = shlex.join([sys.executable, "-m", "stages.grpo", *command(mount, *CHAIN)])
+    stage = shlex.join([sys.executable, "-m", "stages", "grpo", *command(mount, *CHAIN)])
     script = f"""
         mount -t tmpfs -o size=10m tmpfs '{mount}' && cp -r '{chain}/sft' '{mount}' || exit 99
         {stage}; echo $?

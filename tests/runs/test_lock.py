@@ -16,7 +16,6 @@ from console.faults import RecipeError
 from runs import lock as locking
 from runs.files import write_whole
 from runs.lock import unwritten
-from stages import split_options
 from tests.stage_process import Started
 from tests.support import ROOT, as_process_1, refused, send
 from tests.tables import cases, row_cases
@@ -29,13 +28,13 @@ RUN = shlex.split(RUN)
 
 
 def command(folder, stage: str = "grpo") -> list[str]:
-    return [sys.executable, "-m", f"stages.{stage}", *RUN, f"output_dir={folder}"]
+    return [sys.executable, "-m", "stages", stage, *RUN, f"output_dir={folder}"]
 
 
 @pytest.mark.train
 def test_of_two_starts_at_one_moment_one_trains(tmp_path):
     run, words = tmp_path / "run", command(tmp_path / "run")[3:]
-    starts = [Started("stages.grpo", *words, cwd=ROOT) for _ in range(2)]
+    starts = [Started("stages", *words, cwd=ROOT) for _ in range(2)]
     codes = [start.ended().returncode for start in starts]
     trained, refused_start = starts if codes == [0, 2] else reversed(starts)
     assert sorted(codes) == [0, 2]
@@ -59,9 +58,11 @@ lock(folder)
 """
 
 
-@pytest.mark.parametrize("stage", ["sft", "own_solutions", "probe", "evaluate"])
+@pytest.mark.parametrize("stage", ["sft", "own-solutions", "probe", "evaluate"])
 def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
-    folder = tmp_path / {"evaluate": "eval/held-out"}.get(stage, stage)
+    folder = tmp_path / {"evaluate": "eval/held-out", "own-solutions": "own_solutions"}.get(
+        stage, stage
+    )
     words = [sys.executable, "-c", f"{LOCK}input()", folder]
     holder = start_command(words, cwd=ROOT, stdin=subprocess.PIPE)
     until(lambda: (folder / ".lock").is_file() and (folder / ".lock").read_text(), running=[holder])
@@ -147,7 +148,7 @@ def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, m
     assert str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3
     (run / "summary.json").write_text('{"steps": 3}')
     command = str(unwritten(error)).partition(" The run is finished; make report ")[2]
-    assert split_options(shlex.split(command)) == [str(run)]
+    assert shlex.split(command) == [f"FILE={shlex.quote(str(run))}"]
 
 
 DISK = ["unshare", "-rm", "sh", "-c"]

@@ -14,7 +14,7 @@ from console.faults import RecipeError
 from machine import hardware
 from machine.launch import TRACKERS, find_spec, launch, missing, require
 from schema.recipe import load_recipe
-from stages import check, preflight
+from stages import check, cli
 from tests.support import ROOT, run_program
 from tests.tables import cases, lacking, rows, yaml_text
 from tests.waits import capture
@@ -129,11 +129,11 @@ def test_only_what_runs_on_triton_needs_a_compiler(bare, monkeypatch):
 
 def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch, capsys):
     words = ["recipes/tiny-arithmetic.yaml", f"output_dir={bare}/x"]
-    monkeypatch.setattr(sys, "argv", ["preflight", *words, "--stages", "sft", "grpo", "evaluate"])
+    monkeypatch.setattr(sys, "argv", ["-", *words, "--stages", "sft", "grpo", "evaluate"])
     # The end of a program ignores SIGTERM, and what later tests start would inherit that.
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
-        preflight.main()
+        cli.run("preflight")
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("this machine: Triton needs a C compiler and ")
     with pytest.raises(SystemExit, match="2"):
@@ -168,7 +168,7 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     # A machine without bfloat16 evaluates with transformers.
     overrides = [f"output_dir={tmp_path}/x", "model.dtype=float32"]
     (tmp_path / "without.py").write_text(WITHOUT_VLLM)
-    words = [f"stages.{stage}", "recipes/qwen-math-lora.yaml", *overrides, *options]
+    words = ["stages", stage, "recipes/qwen-math-lora.yaml", *overrides, *options]
     done = run_program(tmp_path / "without.py", *words, check=False)
     assert done.returncode == 2
     assert "make setup EXTRAS=vllm" in done.stdout + done.stderr
@@ -193,11 +193,11 @@ def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_pat
 
 EARLY = """
 import json, sys
-from stages import check, evaluate, preflight
+from stages import check, cli, evaluate, preflight
 for given in json.loads(sys.argv[1]):
     sys.argv[1:] = [given["recipe"], *given["overrides"], "--stages", "sft", "grpo", "evaluate"]
     try:
-        preflight.main()
+        cli.run("preflight")
     except SystemExit as error:
         print("code", error.code, file=sys.stderr)
 heavy = {"torch", "transformers", "trl", "peft", "datasets", "accelerate"}

@@ -135,12 +135,12 @@ def test_what_is_missing_here_is_a_note_for_a_card_elsewhere(tmp_path, capsys, m
         assert ("\nready" in out) == (card is not None)
 
 
-@pytest.mark.parametrize("stage", ["check", "memory", "own_solutions", "audit"])
+@pytest.mark.parametrize("stage", ["check", "memory", "own-solutions", "audit"])
 def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, monkeypatch):
     """Two processes cannot share five groups of three."""
     settings = ["recipes/tiny-arithmetic.yaml", "grpo.per_device_train_batch_size=15"]
     settings += ["grpo.num_iterations=1", "grpo.num_generations=3"]
-    options = {"own_solutions": ["--if-needed"], "audit": ["--rows=2"]}.get(stage, [])
+    options = {"own-solutions": ["--if-needed"], "audit": ["--rows=2"]}.get(stage, [])
     launched = run_stage(stage, *settings, *options, check=False, ACCELERATE="cpu2")
     line = "2 processes cannot share a step of 15 × 1 (gradient_accumulation_steps) evenly:"
     assert launched.returncode == 2 and line in launched.stdout + launched.stderr

@@ -34,6 +34,33 @@ def test_a_finished_stage_leaves_its_process_group():
     assert done.stdout.strip() == "left"
 
 
+HELP = """
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from stages.cli import run_named
+from stages.table import STAGES
+for stage in STAGES.values():
+    if find_spec(stage.module):
+        sys.argv = ["-m", stage.name, "--help"]
+        with suppress(SystemExit):
+            run_named()
+print(sorted({"torch", "transformers", "pandas", "matplotlib"} & set(sys.modules)))
+"""
+
+
+def test_the_help_of_a_stage_imports_no_library():
+    printed = capture([sys.executable, "-c", HELP], check=True).stdout
+    assert printed.count("usage: python -m stages ") >= 18
+    assert printed.splitlines()[-1] == "[]"
+
+
+def test_a_job_script_of_an_earlier_version_is_told_the_new_command():
+    done = capture([sys.executable, "-m", "stages.probe_memory", "recipes/tiny-arithmetic.yaml"])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "-m stages probe-memory" in done.stderr
+
+
 def test_files_that_are_no_recipes_are_told_among_those_that_are(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text("# What it is.\n# Needs  much\n")
     (tmp_path / ".#a.yaml").symlink_to("me@here.123")  # of an editor
@@ -55,7 +82,8 @@ def test_each_recipe_is_one_line_and_the_measured_ones_come_first(capsys):
     assert lines[0].startswith("tiny-arithmetic ") and not_run == sorted(not_run)
 
 
-LAUNCH = [sys.executable, "-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml"]
+LAUNCH = [sys.executable, "-m", "stages", "launch"]
+LAUNCH += ["--config_file", "accelerate_configs/cpu2.yaml"]
 
 
 ENDS = [  # processes, the program of each, the launch's exit code
@@ -137,7 +165,7 @@ def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         options = ["--num_machines", "2", "--machine_rank", "0", "--main_process_ip", "127.0.0.1"]
         options += ["--main_process_port", str(taken.getsockname()[1])]
-        done = capture([*LAUNCH, *options, "-m", "stages.grpo"])
+        done = capture([*LAUNCH, *options, "-m", "stages", "grpo"])
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("launch: Tried to launch distributed communication on port")

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from string import Template
 
 import pytest
 
 from schema.text import value_of
 from schema.value_types import type_fault
 from schema.values import OWN_SOLUTIONS, TYPES
-from stages import split_options
+from stages.make import commands
+from stages.table import STAGES
 from tests import keys
 from tests.stages.test_makefile import mark
 from tests.support import (
@@ -111,42 +111,22 @@ def clone(tmp_path_factory) -> Path:
     return folder
 
 
-@cache
-def targets_of_recipes() -> set[str]:
-    """The targets that read ARGS, by the Makefile's own table."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.search(r"^RUNS_RECIPE := (.*)", makefile, re.M)[1].split()
-    return {*targets, *re.findall(r"^READS_(\S+) := \$\(OF_RECIPE\)", makefile, re.M)}
-
-
 def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     """The lines of Python that a `make` command would run, but those that install."""
     target, *words = shlex.split(command)[1:]
-    args = [word.removeprefix("ARGS=") for word in words if word.startswith("ARGS=")]
-    words = [word for word in words if not word.startswith("ARGS=")]
-    if overrides and targets_of_recipes() & {target, *words}:
-        args.append(shlex.join(overrides))
-    if args:
-        words.append(f"ARGS={' '.join(args)}")
-    words.append(f"PYTHON={sys.executable}")
-    done = capture(["make", target, *words, "-n"], cwd=clone)
+    done = capture(["make", target, *words, f"PYTHON={sys.executable}", "-n"], cwd=clone)
     assert done.returncode == 0, done.stderr
-    show = ["-s", "--eval=handed-on: ; @env -0", "handed-on"]
-    printed = capture(["make", *show, *words], cwd=clone, check=True).stdout
-    values = dict(line.split("=", 1) for line in printed.split("\0") if line)
-    lines, handed_on = [], values
-    runs = r"^(?:\S*python -m (?:stages|tests|pytest)|seeds: ).*"
-    for line in re.findall(runs, re.sub("^exec ", "", done.stdout, flags=re.M), re.M):
-        if line.startswith("seeds: "):
-            # whose chain has a make of its own, with more ARGS: see test_makefile.py
-            seed, name = line.split()[1], Path(values["RECIPE_FILE"]).stem
-            more = f"{values['ARGS']} seed={seed} output_dir=outputs/{name}/seed-{seed}"
-            handed_on = values | {"ARGS": more}
+    options = dict(word.split("=", 1) for word in words if "=" in word)
+    lines = []
+    for goal in (target, *(word for word in words if "=" not in word)):
+        if goal not in STAGES:
+            runs = r"^(?:\S*python -m (?:tests|pytest)).*"
+            lines += map(shlex.split, re.findall(runs, done.stdout, re.M))
             continue
-        if "stages.seeds" in line:
-            handed_on = values
-        filled = [Template(word).safe_substitute(handed_on) for word in shlex.split(line)]
-        lines.append(split_options(filled))
+        if STAGES[goal].takes_recipe:
+            args = f"{options.get('ARGS', '')} {shlex.join(overrides)}"
+            options |= {"ARGS": args}
+        lines += [["python", "-m", "stages", *line] for line in commands(goal, options)]
     return lines
 
 
@@ -158,16 +138,16 @@ def run_make(clone: Path, command: str, *overrides: str) -> str:
 
 
 @cache
-def helped(clone: Path, module: str) -> str:
-    return run_program(module, "--help", cwd=clone).stdout
+def helped(clone: Path, *module: str) -> str:
+    return run_program(*module, "--help", cwd=clone).stdout
 
 
 def require_well_formed(words: list[str], clone: Path):
     """Asserts that a command's module, options, files and overrides are there."""
-    if words[0].endswith("accelerate") or (words[2:3] == ["stages.launch"] and words[3:]):
+    if words[0].endswith("accelerate") or (words[2:4] == ["stages", "launch"] and words[4:]):
         from accelerate.commands.launch import launch_command_parser
 
-        first = 2 if words[1] == "launch" else 3
+        first = 2 if words[1] == "launch" else 4
         launch = launch_command_parser().parse_args(words[first:])
         assert launch.module and (ROOT / launch.config_file).is_file()
         words = ["python", "-m", launch.training_script, *launch.training_script_args]
@@ -177,10 +157,9 @@ def require_well_formed(words: list[str], clone: Path):
         assert all((ROOT / each).is_file() for each in arguments if each.endswith(".py"))
         return
     options = {each.partition("=")[0] for each in arguments if each.startswith("--")}
-    if module == "stages.preflight":  # which leaves the options of the stage to the stage
-        options -= {"--problems", "--samples"}
+    named = (module, arguments[0]) if module == "stages" else (module,)
     if options or module.startswith("tests."):  # which no test imports
-        assert options <= set(re.findall(r"--[\w-]+", helped(clone, module)))
+        assert options <= set(re.findall(r"--[\w-]+", helped(clone, *named)))
     overrides = [word for word in arguments if re.match(r"[a-z]\w*(\.\w+)*=", word)]
     for recipe in arguments:
         if recipe.endswith(".yaml") and not recipe.startswith(MADE):
@@ -244,9 +223,7 @@ def test_a_documented_command_is_well_formed(command, clone):
         require_well_formed(words, clone)
     if words[0] != "make":
         return
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     options = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-    assert options.keys() <= {*re.findall(r"(?:^|\$\()([A-Z_]+)(?: \?=|\))", makefile, re.M)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = options.get("EXTRAS", "").split(",")
     assert {*filter(None, extras)} <= project["optional-dependencies"].keys()

@@ -50,7 +50,7 @@ WATCHED = """
 import sys
 import torch
 from training import train as training
-from stages.cli import run
+from stages.cli import run_named
 train = training.train
 def watched(trainer, *arguments):
     model = trainer.accelerator.unwrap_model(trainer.model)
@@ -68,9 +68,7 @@ def watched(trainer, *arguments):
     print("device", sorted({each.device.type for each in model.parameters()}), trainer.args.bf16)
     return result
 training.train = watched
-import importlib
-stage = sys.argv.pop(1)
-run(stage, importlib.import_module(f"stages.{stage}").main)
+run_named()
 """
 EXPECTED = ["base bit-equal True", "trained ['lora_A', 'lora_B'] ['torch.float32']"]
 
@@ -239,14 +237,16 @@ WIDE = shlex.split("""
 """)
 
 
-@pytest.mark.parametrize(("module", "more"), [("stages.sft", []), ("tests.by_place", ["sft=null"])])
-def test_a_head_of_152_thousand_words(module, more, wide, tmp_path):
+@pytest.mark.parametrize(
+    ("command", "more"), [(["stages", "sft"], []), (["tests.by_place"], ["sft=null"])]
+)
+def test_a_head_of_152_thousand_words(command, more, wide, tmp_path):
     """trl has a kernel of its own for it on a GPU. In float32 a step is that of a CPU, up to
     rounding; for GRPO also a second step on the same completions, the first whose loss is not 0."""
     figures = {}
     for device, environment in (("gpu", {}), ("cpu", {"CUDA_VISIBLE_DEVICES": "-1"})):
         words = [*WIDE, *more, f"model.name_or_path={wide}", f"output_dir={tmp_path / device}"]
-        said = run_program(module, *words, **environment).stdout
+        said = run_program(*command, *words, **environment).stdout
         assert (": CPU (" in said.splitlines()[0]) == (device == "cpu")
         [metrics] = tmp_path.glob(f"{device}/*/metrics.jsonl")
         lines = [line for line in read_lines(metrics) if "loss" in line]

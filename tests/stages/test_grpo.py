@@ -114,7 +114,8 @@ def test_a_run_leaves_a_folder_a_person_can_read(chain):
 ASKS = """
 import os, runpy, sys
 os.dup2(os.open("%s", os.O_RDONLY), sys.stdin.fileno())
-runpy.run_module("stages.chat", run_name="__main__", alter_sys=True)
+sys.argv.insert(1, "chat")
+runpy.run_module("stages", run_name="__main__", alter_sys=True)
 """
 
 
@@ -152,8 +153,7 @@ def test_a_finished_run_is_left_alone(chain):
 
 IMPORTED = """
 import runpy, sys
-module, *sys.argv[1:] = sys.argv[1:]
-runpy.run_module(module, run_name="__main__", alter_sys=True)
+runpy.run_module("stages", run_name="__main__", alter_sys=True)
 print(sorted({"torch", "transformers", "trl", "peft", "datasets", "accelerate"} & set(sys.modules)))
 """
 
@@ -164,10 +164,10 @@ def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_p
     copied(chain, tmp_path, "sft", "grpo")
     recipe = tiny(tmp_path)
     first = run_stage("evaluate", *recipe, "--held-out").stdout
-    commands = ["preflight --stages sft own_solutions grpo evaluate", "sft --if-needed", "grpo"]
-    for command in commands:
+    commands = ["preflight --stages sft grpo evaluate", "own-solutions --if-needed"]
+    for command in [*commands, "sft --if-needed", "grpo"]:
         stage, *options = command.split()
-        program = [sys.executable, "-c", IMPORTED, f"stages.{stage}", *recipe, *options]
+        program = [sys.executable, "-c", IMPORTED, stage, *recipe, *options]
         done = capture(program)
         libraries = done.stdout.splitlines()[-1]
         assert (done.returncode, libraries) == (0, "[]"), (command, done.stderr)

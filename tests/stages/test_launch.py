@@ -24,7 +24,7 @@ FIRST = ["--main_process_ip", "192.0.2.1"]
 def completed(*words: str):
     from accelerate.commands.launch import launch_command_parser
 
-    stage = ["-m", "stages.grpo", "recipes/tiny-arithmetic.yaml"]
+    stage = ["-m", "stages", "grpo", "recipes/tiny-arithmetic.yaml"]
     options = launch_command_parser().parse_args([*words, *stage])
     launch._complete(options)
     return options
@@ -123,7 +123,7 @@ def test_machines_that_are_stopped_may_save(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(SAVES)
     address = ["--main_process_ip", "127.0.0.1", "--main_process_port", str(free_port())]
-    command = [sys.executable, "-m", "stages.launch", *FILE, *TWO, *address, "--machine_rank"]
+    command = [sys.executable, "-m", "stages", "launch", *FILE, *TWO, *address, "--machine_rank"]
     pipes = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
     started = [start_command([*command, rank, str(program)], **pipes) for rank in "01"]
     until(lambda: len(list(tmp_path.glob("*.ready?"))) == 2, running=started)

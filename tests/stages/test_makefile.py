@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,10 +16,21 @@ from pathlib import Path
 
 import pytest
 
+from console.faults import RecipeError
 from console.terminal import make_line
+from stages.make import commands
+from stages.table import STAGES, TARGETS
 from tests.support import ROOT, write_program
 from tests.tables import cases, lacking, yaml_text
 from tests.waits import all_ended, capture, run_command, start_command, until
+
+GPUS = """
+import os
+from stages import make
+make.commands = lambda target, environment: []
+make.main(["grpo"])
+print(os.environ.get("CUDA_VISIBLE_DEVICES", "unset"))
+"""
 
 
 @cases(__file__, "which_gpus_a_stage_sees")
@@ -26,8 +39,7 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     if given:
         environment["CUDA_VISIBLE_DEVICES"] = given
-    show = "--eval=show: ; @echo $${CUDA_VISIBLE_DEVICES-unset}"
-    done = capture(["make", "-s", show, "show", *options], env=environment)
+    done = capture([sys.executable, "-c", GPUS], env=environment | options)
     assert done.stdout.strip() == seen, done.stderr
 
 
@@ -62,6 +74,8 @@ def checkout(tmp_path):
     """What `make setup` reads, and the marks of an environment that has `dev`."""
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "stages").mkdir()
+    shutil.copy(ROOT / "stages/table.py", tmp_path / "stages")
     mark(tmp_path, "dev")
     return tmp_path
 
@@ -87,11 +101,17 @@ def setup(folder: Path, *options: str) -> str:
     return make(folder, "-n", "setup", f"PYTHON={sys.executable}", *options).stdout
 
 
-SAYS_ITS_WORDS = f"""import json, sys
+# A Python that answers make from the table, and runs of the stages only `make`.
+PYTHON = f"""import json, os, runpy, sys
+if sys.argv[1] == "stages/table.py":
+    del sys.argv[0]
+    sys.exit(runpy.run_path(sys.argv[0], run_name="__main__") and 0)
 sys.path.insert(0, {str(ROOT)!r})
-module, sys.argv = sys.argv[2], ["-m", *sys.argv[3:]]
-import stages
-print(json.dumps([module, *sys.argv[1:]]))
+from stages import make
+"""
+SAYS_ITS_WORDS = f"""{PYTHON}
+for command in make.commands(sys.argv[4], os.environ):
+    print(json.dumps(command))
 """
 
 
@@ -121,9 +141,9 @@ HOSTILE = [*yaml_text(__file__, "hostile").splitlines(), "a\ntouch ran", "a\\", 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_in_a_printed_command_arrives_complete_and_nothing_in_it_runs(name, stages_run):
     options = {"RECIPE": name, "CARD": name, "ACCELERATE": name, "PROCESSES": name}
-    check = ["stages.check", f"recipes/{name}.yaml", f"a={name}", f"--card={name}"]
+    check = ["check", f"recipes/{name}.yaml", f"a={name}", f"--card={name}"]
     assert stages_run("check", **options, ARGS=[f"a={name}"]) == [check]
-    view = ["stages.view", name, f"--html={name}"]
+    view = ["view", name, f"--html={name}"]
     assert stages_run("view", RUN=[name], HTML=name) == [view]
 
 
@@ -137,16 +157,20 @@ def test_several_names_arrive_complete(stages_run):
     for target, option in (("chat", "RUN"), ("report", "FILE"), ("compare", "RUNS")):
         assert stages_run(target, **{option: HOSTILE})[-1][1:] == HOSTILE
     options = {"RECIPE": f"mine/{NAME}", "ACCELERATE": NAME, "PROCESSES": NAME}
-    launch = ["stages.launch", f"--config_file=accelerate_configs/{NAME}.yaml"]
-    launch += [f"--num_processes={NAME}", "-m", "stages.sft", f"mine/{NAME}", *HOSTILE]
+    launch = ["launch", f"--config_file=accelerate_configs/{NAME}.yaml"]
+    launch += [f"--num_processes={NAME}", "-m", "stages", "sft", f"mine/{NAME}", *HOSTILE]
     assert stages_run("sft", **options, ARGS=HOSTILE)[-1] == launch
 
 
-WAITS = """import pathlib, signal, sys, time
+WAITS = f"""{PYTHON}
+import pathlib, signal, time
 def end(number, frame):
     pathlib.Path("ended").touch()
     sys.exit(75)
-if "stages.grpo" in sys.argv:
+if sys.argv[3] == "make":
+    sys.executable = ".venv/bin/python"
+    make.main(sys.argv[4:])
+elif sys.argv[3] == "grpo":
     signal.signal(signal.SIGTERM, end)
     pathlib.Path("began").touch()
     time.sleep(60)
@@ -166,59 +190,98 @@ def test_a_signal_to_make_reaches_the_stage(checkout):
         until((checkout / "ended").is_file)
 
 
+SAVED = f"""{PYTHON}
+if sys.argv[3] == "make":
+    sys.executable = ".venv/bin/python"
+    make.main(sys.argv[4:])
+print(sys.argv[3], flush=True)
+sys.exit(75 if sys.argv[3] == "sft" else 0)
+"""
+
+
+def test_a_chain_ends_with_the_code_of_the_first_stage_that_fails(checkout):
+    python = checkout / ".venv/bin/python"
+    python.unlink()
+    write_program(python, SAVED)
+    done = make(checkout, "grpo")
+    assert done.stdout.split() == ["preflight", "own-solutions", "sft"]
+    assert done.returncode == 2 and "Error 75" in done.stderr  # make's own is always 2
+
+
+MISTAKE = f"""{PYTHON}
+if sys.argv[3] == "make":
+    sys.executable = ".venv/bin/python"
+    make.main(sys.argv[4:])
+print("what is wrong", file=sys.stderr)
+sys.exit(2)
+"""
+
+
+def test_on_a_terminal_the_last_line_is_the_message_of_a_mistake(checkout):
+    python = checkout / ".venv/bin/python"
+    python.unlink()
+    write_program(python, MISTAKE)
+    assert make(checkout, "check").returncode == 2
+    leader, follower = pty.openpty()
+    done = run_command(["make", "check"], cwd=checkout, env=ALONE, stderr=follower)
+    printed = os.read(leader, 10_000).decode().split("\r\n")
+    assert done.returncode and printed[0] == "what is wrong"
+    if done.returncode == -signal.SIGPIPE:  # make 4.4 ignores it
+        assert printed[1:] == [""]
+
+
 WORDS = [f"mine/{NAME}.yaml", *HOSTILE]
 
 
 def trained(lines: list[list[str]]) -> list[list[str]]:
-    return [words for stage, *words in lines if stage == "stages.grpo"]
+    return [words for stage, *words in lines if stage == "grpo"]
 
 
 def test_a_chain_is_run_for_each_seed(stages_run):
-    """Through a make inside make, to which each option is passed once."""
     lines = stages_run("seeds", RECIPE=WORDS[0], ARGS=HOSTILE, SEEDS="1 2")
-    assert lines[0] == ["stages.seeds", *WORDS, "--check", "--seeds=1 2"]
-    assert lines[-1] == ["stages.seeds", *WORDS, "--seeds=1 2"]
+    assert lines[0] == ["seeds", *WORDS, "--check", "--seeds=1 2"]
+    assert lines[-1] == ["seeds", *WORDS, "--seeds=1 2"]
     runs = [[*WORDS, f"seed={i}", f"output_dir=outputs/{NAME}/seed-{i}"] for i in (1, 2)]
     assert trained(lines) == runs
 
 
 def test_a_chain_is_run_for_each_rate_with_one_seed_and_compared(stages_run, checkout):
     lines = stages_run("tune", RECIPE=WORDS[0], ARGS=HOSTILE, RATES="2e-5 1e-4")
-    assert lines[0] == ["stages.seeds", *WORDS, "--check", "--seeds=101"]
+    assert lines[0] == ["seeds", *WORDS, "--check", "--seeds=101"]
     runs = {rate: f"outputs/{NAME}/rate-{rate}" for rate in ("2e-5", "1e-4")}
     ends = [["seed=101", f"grpo.learning_rate={r}", f"output_dir={runs[r]}"] for r in runs]
     assert trained(lines) == [[*WORDS, *end] for end in ends]
-    assert lines[-1] == ["stages.compare", *runs.values()]
-    wrong = make(checkout, "tune", "RATES=1e-4;touch ran")
-    assert wrong.returncode == 2 and "RATES: expected learning rates" in wrong.stderr
-    assert not (checkout / "ran").exists()
+    assert lines[-1] == ["compare", *runs.values()]
+
+
+def test_rates_are_numbers():
+    with pytest.raises(RecipeError, match="RATES: expected learning rates"):
+        list(commands("tune", {"RATES": "1e-4;touch ran"}))
 
 
 def test_a_value_of_the_environment_is_not_run(stages_run):
     name = "$(shell touch ran)'; touch ran"
-    assert stages_run("audit", {"RECIPE": name})[1] == ["stages.audit", f"recipes/{name}.yaml"]
+    assert stages_run("audit", {"RECIPE": name})[1] == ["audit", f"recipes/{name}.yaml"]
 
 
 def test_the_lab_is_written_as_one_file(stages_run):
-    assert stages_run("lab", HTML="x.html") == [["stages.view", "--lab", "--html=x.html"]]
+    assert stages_run("lab", HTML="x.html") == [["view", "--html=x.html", "--lab"]]
 
 
-@pytest.mark.parametrize("target", ["help", "-n grpo", "-n seeds"])
+@pytest.mark.parametrize("target", ["help", "-n grpo"])
 def test_make_tells_without_running(target, checkout):
     done = make(checkout, *target.split())
     assert done.returncode == 0 and "grpo" in done.stdout, done.stderr
 
 
 def test_help_is_three_groups_and_leaves_the_others_to_help_dev(checkout):
-    text = (checkout / "Makefile").read_text()
-    targets = set(re.findall(r"^([a-z][a-z0-9-]*):(?!=)", text, re.M)) - {"help"}
     users = make(checkout).stdout
     groups = [line for line in users.splitlines() if line and line[0] != " "]
     assert [group.split()[0] for group in groups] == ["start", "your", "measure", "options:"]
     assert users.splitlines()[1].split()[0] == "grpo"
     of_users = re.findall(r"^  ([a-z0-9-]+) +\S", users, re.M)
     of_developers = re.findall(r"^  ([a-z0-9-]+) +\S", make(checkout, "help-dev").stdout, re.M)
-    assert sorted(of_users + of_developers) == sorted(targets)
+    assert sorted(of_users + of_developers) == sorted(TARGETS)
     assert {"lint", "test-gpu"} <= set(of_developers)
 
 
@@ -306,12 +369,13 @@ def test_the_lock_is_made_before_what_it_says_is_installed(target, checkout):
     """Else a changed version could never be locked: the old lock contradicts it."""
     later(checkout / "pyproject.toml")
     said = make(checkout, "-n", target, f"PYTHON={sys.executable}").stdout
-    assert "uv pip compile" in said and "install" not in said
+    before_installing = said.partition("uv pip install")[0]
+    assert "uv pip compile" in before_installing
 
 
-MAKEFILE = (ROOT / "Makefile").read_text()
-OPTIONS = re.search("^GIVEN := (.*)", MAKEFILE, re.M)[1].split()
-TARGETS = re.findall("^([a-z][a-z0-9-]*):", MAKEFILE, re.M)
+def test_the_makefile_has_a_rule_for_each_target_that_is_no_stage():
+    rules = re.findall(r"^([a-z][a-z0-9 -]*):(?!=)", (ROOT / "Makefile").read_text(), re.M)
+    assert sorted(" ".join(rules).split()) == sorted(TARGETS.keys() - STAGES.keys())
 
 
 def refusal(folder: Path, *words: str) -> str:
@@ -329,16 +393,3 @@ def test_an_option_that_the_target_does_not_read_is_refused(command, names, chec
 @pytest.mark.parametrize("command", yaml_text(__file__, "passed").splitlines())
 def test_what_is_for_the_target_or_for_the_environment_passes(command, checkout):
     assert refusal(checkout, *shlex.split(command)) == ""
-
-
-def test_the_targets_read_the_options_that_the_makefile_says(checkout):
-    """From the environment every target takes all of them, and its commands say what it reads."""
-    environment = dict.fromkeys(OPTIONS, "1")
-    for target in TARGETS:
-        printed = make(checkout, "-n", target, **environment).stdout
-        printed = printed.replace("--show", "$SHOW").replace("$RECIPE_FILE", "$RECIPE")
-        read = {option for option in OPTIONS if re.search(rf"\${option}\b", printed)}
-        if "RECIPE" in read:
-            read |= {"ACCELERATE", "PROCESSES"}  # a stage reads its recipe as they say
-        listed = refusal(checkout, target, "NONE=1").partition("it reads ")[2].partition(".")[0]
-        assert set(listed.split()) & set(OPTIONS) == read, target

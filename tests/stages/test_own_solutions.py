@@ -19,7 +19,6 @@ SHORT = shlex.split("""
 """)
 pytestmark = pytest.mark.train
 OWN = "data.own_solutions={problems: 24, samples: 4}"
-PREFLIGHT = ("preflight", ["--stages", "sft", "own_solutions"])
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def tiny(folder: Path, base: Path, *overrides: str) -> list[str]:
 @pytest.fixture(scope="module")
 def run(base, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    said = run_stage("own_solutions", *tiny(folder, base)).stdout
+    said = run_stage("own-solutions", *tiny(folder, base)).stdout
     line = "own solutions: 24 problems × 4 completions of the base model at temperature 1: at most"
     assert line in said
     assert "own_solutions completions: 96/96  0 s left" in said and "next: make sft ARGS=" in said
@@ -75,9 +74,8 @@ def test_asked_again_it_samples_nothing(run, base):
         return {file.name: file.read_bytes() for file in (run / "own_solutions").iterdir()}
 
     before = contents()
-    for stage, options in (("own_solutions", ["--if-needed"]), PREFLIGHT):
-        said = run_stage(stage, *tiny(run, base), *options).stdout
-        assert said == f"own solutions: the warm start is finished already, in {run}/sft\n"
+    said = run_stage("own-solutions", *tiny(run, base), "--if-needed").stdout
+    assert said == f"own solutions: the warm start is finished already, in {run}/sft\n"
     assert before == contents()
 
 
@@ -92,7 +90,7 @@ def test_a_warm_start_waits_until_all_are_sampled(run, base, tmp_path):
 
 def test_completions_of_something_else_are_not_mistaken_for_them(run, base, tmp_path):
     shutil.copytree(run / "own_solutions", tmp_path / "own_solutions")
-    for stage in ("own_solutions", "sft"):
+    for stage in ("own-solutions", "sft"):
         hotter = refused(stage, *tiny(tmp_path, base, "data.own_solutions.temperature=0.5"))
         assert "made with different settings (temperature)" in hotter
     assert not (tmp_path / "sft").exists()
@@ -104,7 +102,7 @@ def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
     short = [*SHORT, "sft.max_steps=8", "sft.per_device_train_batch_size=8", OWN]
     given = [RECIPE, f"output_dir={tmp_path}", *short, f"data.own_solutions.model={base}"]
     line = f"24 problems × 4 completions of {base} at temperature 1"
-    assert line in run_stage("own_solutions", *given).stdout
+    assert line in run_stage("own-solutions", *given).stdout
     assert read_lines(tmp_path / "own_solutions/completions.jsonl")[0]["trained"] == str(base)
     actual = (tmp_path / "own_solutions/kept.jsonl").read_bytes()
     assert actual == (run / "own_solutions/kept.jsonl").read_bytes()
@@ -124,29 +122,19 @@ def few(folder: Path) -> list[str]:
     return [RECIPE, f"output_dir={folder}", *SHORT, own]
 
 
-def test_where_they_are_needed_the_check_before_a_chain_goes_on_to_sample_them(tmp_path):
-    """With the words of the command line, and the stage's exit code."""
-    stage, options = PREFLIGHT
-    line = "of 16 completions of 8 problems 0 are accepted"
-    assert line in refused(stage, *few(tmp_path), *options)
-    expected = "unrecognized arguments: --rows"
-    assert expected in refused(stage, *few(tmp_path), *options, "--rows")
-
-
 def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
     accepted = "of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0 kept"
     advice = "fewer than a step of the warm start takes (32). Raise its `samples`"
-    for stage in ("own_solutions", "sft"):
+    for stage in ("own-solutions", "sft"):
         assert f"data.own_solutions: {accepted}: {advice}" in refused(stage, *few(tmp_path))
     assert not (tmp_path / "sft").exists()
 
 
 def test_a_recipe_without_them_is_left_alone_or_told(tmp_path):
     given = [RECIPE, f"output_dir={tmp_path}"]
-    for stage, options in (("own_solutions", ["--if-needed"]), PREFLIGHT):
-        quiet = run_stage(stage, *given, *options)
-        assert quiet.stdout == quiet.stderr == ""
-    assert "it has no `data.own_solutions`: " in refused("own_solutions", *given)
+    quiet = run_stage("own-solutions", *given, "--if-needed")
+    assert quiet.stdout == quiet.stderr == ""
+    assert "it has no `data.own_solutions`: " in refused("own-solutions", *given)
     assert list(tmp_path.iterdir()) == []
 
 

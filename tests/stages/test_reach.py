@@ -2,7 +2,7 @@
 outside `outputs/`, run code of its own, take all the time or memory there is, write codes to the
 terminal, or end in a stack trace.
 
-Each attack lies in a clone of this repository and is run as `python -m stages.x mine.yaml` in a
+Each attack lies in a clone of this repository and is run as `python -m stages x mine.yaml` in a
 fork of a process that has the libraries. That process's way to the network is a socket of ours: who
 connects is seen.
 """
@@ -81,7 +81,7 @@ class Arena:
 
     def run(self, stage: str, *arguments: str) -> Ended:
         before = len(self.connections)
-        job = json.dumps([f"stages.{stage}", arguments])
+        job = json.dumps(["stages", [stage, *arguments]])
         print(job, file=self.parent.stdin, flush=True)
         code = json.loads(self.parent.stdout.readline())
         text = ""

@@ -69,12 +69,12 @@ def alone(base, tmp_path_factory) -> Path:
 def launched(way: str, stage: str, folder: Path, base: Path, *settings: str) -> Started:
     """A stage on two processes."""
     file, options, starter = WAYS[way]
-    before = [sys.executable, "-m", "stages.launch", "--config_file"]
+    before = [sys.executable, "-m", "stages", "launch", "--config_file"]
     before += [f"accelerate_configs/{file}.yaml", *options]
     environment = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
     environment |= {"DS_ACCELERATOR": "cpu"}  # also on a machine with a GPU
     settings = [BATCH, f"model.name_or_path={base}", f"output_dir={folder}", *settings]
-    module, *words = [*starter, f"stages.{stage}", *SHORT, *settings]
+    module, *words = [*starter, "stages", stage, *SHORT, *settings]
     return Started(module, *words, before=before, environment=environment)
 
 

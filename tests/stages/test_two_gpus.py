@@ -3,10 +3,9 @@ test-gpu` runs this where there are two. A stage that is launched through this f
 which GPUs its process has used:
 
     accelerate launch --config_file accelerate_configs/ddp.yaml -m tests.stages.test_two_gpus
-    stages.sft recipes/x.yaml
+    stages sft recipes/x.yaml
 """
 
-import importlib
 import os
 import signal
 import sys
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from stages.cli import run
+from stages.cli import run_named
 from tests.stage_process import free_port
 from tests.stages.test_sharded import LORA, SHORT, done, launched, saved
 from tests.support import read_lines, run_stage, weights
@@ -111,7 +110,7 @@ def test_a_server_samples_from_the_policy(tmp_path):
 
 
 if __name__ == "__main__":
-    module = sys.argv.pop(1)
+    del sys.argv[1]
     train = training.train
 
     def watched(trainer, *arguments):
@@ -121,4 +120,4 @@ if __name__ == "__main__":
         print(f"process {trainer.args.process_index} used GPU {used}", flush=True)
 
     training.train = watched
-    run(module.removeprefix("stages."), importlib.import_module(module).main)
+    run_named()

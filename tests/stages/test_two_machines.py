@@ -20,7 +20,7 @@ from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
 # Two sessions may run at once.
 MACHINES = {f"one-{os.getpid()}": "10.77.0.1", f"two-{os.getpid()}": "10.77.0.2"}
 LAUNCH = shlex.split("""
-    -m stages.launch --config_file accelerate_configs/cpu2.yaml --num_machines 2
+    -m stages launch --config_file accelerate_configs/cpu2.yaml --num_machines 2
     --main_process_ip 10.77.0.1 --main_process_port 29500
 """)
 SHORT = shlex.split("""
@@ -47,7 +47,7 @@ def start(rank: int, folder: Path, timeout: int = PATIENCE) -> Started:
     before += ["--machine_rank", str(rank)]
     environment = {"GLOO_SOCKET_IFNAME": "eth0"}
     settings = [*SHORT, f"output_dir={folder}"]
-    return Started("stages.grpo", *settings, before=before, environment=environment, cwd=ROOT)
+    return Started("stages", "grpo", *settings, before=before, environment=environment, cwd=ROOT)
 
 
 def ended(*started: Started, seconds: int = PATIENCE) -> tuple[list[int], list[str]]:

@@ -177,8 +177,8 @@ def test_a_run_that_rloo_trained_is_left_to_the_version_that_trained_it(stage, t
     run = made_runs.run(tmp_path / "old")
     made_runs.replace_text(run / "recipe.yaml", "seed: 1", "seed: 1\nalgorithm: rloo")
     another = made_runs.run(tmp_path / "new")
-    words = {"view": f"RUN={run}", "report": f"FILE={run}", "compare": f"RUNS={run} {another}"}
-    message = refused(stage, words[stage])
+    words = {"view": [run], "report": [run], "compare": [run, another]}
+    message = refused(stage, *words[stage])
     assert lacking([str(run), "algorithm: rloo", "before-the-cuts"], message) == []
 
 
