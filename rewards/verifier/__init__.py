@@ -9,7 +9,7 @@ second_mile.tsv have thousands of judged answers.
 `thoughts` leaves out what a model thinks, and `extract` reduces the rest to its answer: by the
 contract, or by the `lenient` reading to its last number. `equal` compares it with the `gold`: by
 spelling (`notation`, `wholes`), by its typed `value` (`scalars`, `numerals`, `units`), and by the
-rule for its type in the table of `compare` (`single_values`, `clocks`, `relations`); `options` and
+rule for its type in the table of `compare` (`single_values`, `relations`); `options` and
 `objections` hold what the question decides, and by `accounting` every word beside a value has its
 reason. Only the pairs that this does not decide go to the `algebra`, in a worker process under a
 time limit (`pool`). The folder `tables` holds the words. All of it is a package of its own,

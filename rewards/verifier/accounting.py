@@ -16,7 +16,6 @@ from .units import is_known_unit
 from .value import value
 from .value_types import Expr, Quantity, Words
 
-_ARTICLES = frozenset(["a", "an", "the"])
 _APPROXIMATION = re.compile(
     r"\s*\((?:≈|\\approx|approx\.|approximately|about)[\s$]*([^()]*\d[^()]*)\)[^\w()]*$"
 )
@@ -32,7 +31,7 @@ _CONCLUSION = re.compile(
 
 
 def readings(gold: str, answer: str, question: Question) -> Iterator[str]:
-    """Yield what an answer says without its words, and with decimal points for commas."""
+    """Yield what an answer says without its words."""
     if len(answer) > _LONGEST:
         return
     rounded = _APPROXIMATION.search(answer)
@@ -41,14 +40,10 @@ def readings(gold: str, answer: str, question: Question) -> Iterator[str]:
         exact = answer_in(gold, exact, question) or exact
         yield rf"{exact} \approx {rounded[1]}"
         return
-    core = answer
     if _TWO_LETTERS.search(answer):
-        core = answer_in(gold, answer, question) or answer
-        if core != answer:
+        core = answer_in(gold, answer, question)
+        if core and core != answer:
             yield core
-    decimal = with_decimal_points(core, question)
-    if decimal != core:
-        yield decimal
 
 
 def answer_in(gold: str, answer: str, question: Question) -> str | None:
@@ -63,9 +58,6 @@ def answer_in(gold: str, answer: str, question: Question) -> str | None:
         return " ".join(words[first:]).rstrip(".!") or None
     if not words or bare_words[-1].lower() in _UNFINISHED:
         return None
-    # "a third" is another number than "third"
-    if first and bare_words[first - 1].lower() in _ARTICLES and first < last:
-        first -= bare_words[first].isalpha()
     core = " ".join(words[first:last]).rstrip(".,;:")
     is_shorter = len(core) < len(text.rstrip(".,;:"))
     return core if is_shorter and not unaccounted_word(core, gold, question) else None
@@ -115,13 +107,3 @@ def unaccounted_word(answer: str, gold: str, question: Question) -> str | None:
         if not is_unit and word.lower() not in ANNOUNCING and not question.counts(word):
             return word
     return None
-
-
-def with_decimal_points(text: str, question: Question) -> str:
-    """Return `12.5` for "12,5" and `1320` for "1.320", where the question is in a language that
-    writes so."""
-    if not question.is_foreign or re.search(r"[(\[]|,\s", text):
-        return text
-    thousands = r"(?<![\d.,])\d{1,3}(?:\.\d{3})+(?![\d.])"
-    text = re.sub(thousands, lambda match: match[0].replace(".", ""), text)
-    return re.sub(r"(?<![\d.,])(\d+),(\d+)(?![\d,])", r"\1.\2", text)

@@ -9,20 +9,18 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from . import clocks, relations, single_values
+from . import relations, single_values
 from .context import Algebra, Context, Rule
 from .phrases import asks_for
 from .tables import patterns
 from .value import is_name, value
 from .value_types import (
     TYPES,
-    Clock,
     Expr,
     InBase,
     Interval,
     List,
     Matrix,
-    Measure,
     Quantity,
     Ratio,
     Relation,
@@ -35,7 +33,7 @@ from .value_types import (
 
 _MAX_ITEMS = 40
 Point = Matrix | Tuple | Interval
-_SCALAR = Quantity | Expr | Words | InBase | Ratio | Clock | Measure
+_SCALAR = Quantity | Expr | Words | InBase | Ratio
 _PATTERNS = {name: re.compile(pattern) for name, pattern in patterns("parts.tsv")}
 
 
@@ -195,7 +193,9 @@ def lists(gold: List | Set | Union, answer: List | Set | Union, context: Context
     if len(set(names)) > 1 and not has_relations:
         if len(letters) == 1:
             return unordered(_named_values(gold), answer.items, context)
-        return isinstance(answer, List) and ordered(gold.items, answer.items, context)
+        is_named_once = len(set(names)) == len(names)
+        is_list = isinstance(answer, List) and is_named_once
+        return is_list and ordered(gold.items, answer.items, context)
     if isinstance(answer, List) and len(letters) == 1 and letters == set(_names(answer)):
         return unordered(_named_values(gold), _named_values(answer), context)
     return unordered(gold.items, answer.items, context)
@@ -224,14 +224,12 @@ RULES = [
     Rule("as numbers", [(Quantity, Quantity)], single_values.quantities),
     Rule("as expressions", [(Expr, Expr), (Expr, Quantity)], single_values.expressions),
     Rule("as words", [(Words, Words), *_both_ways(Words, Expr)], single_values.words),
-    Rule("as times of day", [(Clock, Clock), *_both_ways(Clock, Ratio, Quantity)], clocks.times),
     Rule(
         "as numbers in a base",
         [(InBase, InBase), *_both_ways(InBase, Quantity, Expr)],
         single_values.numbers_in_base,
     ),
-    Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], clocks.ratios),
-    Rule("as measures", [(Measure, Measure)], clocks.measures),
+    Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], single_values.ratios),
     Rule("as tuples", [(Tuple, Tuple)], columns),
     Rule("as intervals or points", [(Interval, Interval)], intervals),
     Rule("as matrices", [(Matrix, Matrix)], matrices),

@@ -1,5 +1,5 @@
 """The exact value of a written-out number: integers, decimals, fractions, mixed numbers, repeating
-decimals, powers of ten and number words."""
+decimals, powers of ten and "twelve"."""
 
 import re
 from fractions import Fraction
@@ -64,7 +64,8 @@ def number(text: str) -> Fraction | None:
         return None
     match = NUMBER.fullmatch(text)
     if match is None:
-        return _spoken(text)
+        word = WORDS.get(text.lower())
+        return None if word is None else Fraction(word)
     try:
         amount = _matched(match.groupdict())
     except (ZeroDivisionError, ValueError):  # 1/0, or a denominator of spaces and signs only
@@ -106,61 +107,3 @@ def _repeating(part: dict[str, str | None]) -> Fraction | None:
         block = repeated[1] or repeated[2]
     base = Fraction(int((part["before"] or "0") + once), 10 ** len(once))
     return base + Fraction(int(block), 10 ** len(once) * (10 ** len(block) - 1))
-
-
-def _spoken(text: str) -> Fraction | None:
-    """The value of a number in words."""
-    words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text.lower()).split()
-    if not words or len(words) > 12:
-        return None
-    if words[0] in ("negative", "minus"):
-        amount = number(" ".join(words[1:]))
-        return None if amount is None else -amount
-    if words[-1] in PARTS:
-        return _spoken_fraction(words)
-    return _spoken_integer(words)
-
-
-def _spoken_integer(words: list[str]) -> Fraction | None:
-    """ "one hundred and five", "a million"."""
-    total = 0
-    group = 0
-    for before, word in zip([None, *words], words, strict=False):
-        n = WORDS.get(word)
-        if n is not None:
-            if not _may_follow(before, n, group):
-                return None
-            group += n
-        elif word in SCALES and before is not None:
-            group = (group or 1) * SCALES[word]
-            if word != "hundred":
-                total += group
-                group = 0
-        else:
-            is_inner_and = word == "and" and before in SCALES and word is not words[-1]
-            is_first_article = word == "a" and before is None
-            if not is_inner_and and not is_first_article:
-                return None
-    return None if words == ["a"] else Fraction(total + group)
-
-
-def _may_follow(before: str | None, n: int, group: int) -> bool:
-    """Whether `n` may stand behind the word `before`, which makes `group` so far: "twenty one" and
-    "hundred five", not "one two" and not "twenty twelve"."""
-    if group % 100 if n > 9 else group % 10:
-        return False
-    return before not in WORDS or (WORDS[before] >= 20 and 0 < n < 10)
-
-
-def _spoken_fraction(words: list[str]) -> Fraction | None:
-    """ "one half", "two and three quarters", "a third"."""
-    integer = Fraction(0)
-    if "and" in words:
-        cut = words.index("and")
-        integer = _spoken(" ".join(words[:cut]))
-        words = words[cut + 1 :]
-    count = words[:-1]
-    if not count and words[-1].endswith("s"):  # "thirds"
-        return None
-    top = Fraction(1) if count in ([], ["a"]) else _spoken(" ".join(count))
-    return None if integer is None or top is None else integer + top / PARTS[words[-1]]

@@ -12,7 +12,7 @@ from .numerals import NUMBER, SCALES
 from .phrases import asks_for
 from .question import Question
 from .value import is_name, value
-from .value_types import Clock, Expr, InBase, Quantity, Ratio, Relation, Value, Words
+from .value_types import Expr, InBase, Quantity, Ratio, Relation, Value, Words
 
 _NUMBER_IN_QUESTION = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")
 
@@ -59,7 +59,7 @@ def form(typed: Value, text: str) -> str:
         return key(text)
     if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)):
         return "inequality"
-    return type(typed).__name__ if isinstance(typed, Words | Clock | InBase) else "several values"
+    return type(typed).__name__ if isinstance(typed, Words | InBase) else "several values"
 
 
 def _form_of_number(written: str, number: Fraction) -> str:

@@ -25,7 +25,7 @@ def relations(gold: Relation, answer: Relation, context: Context) -> bool:
     is_solved = is_name(gold_name) and gold.signs == ("=",) and not variables(gold.sides[1])
     if is_solved and not asks_for("an equation", context.question):
         return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
-    if UNREAD.search("".join(gold.sides + answer.sides)):
+    if UNREAD.search("=".join(gold.sides + answer.sides)):
         return False
     if _asks_to_solve_for(gold_name, context.question) and answer_name != gold_name:
         return False

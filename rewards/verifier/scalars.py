@@ -1,34 +1,25 @@
-r"""Texts of one value: a time, a ratio, a number with its unit, words, an expression."""
+r"""Texts of one value: a ratio, a number with its unit, words, an expression."""
 
 import re
-from dataclasses import replace
 from fractions import Fraction
 
 from .notation import without_text
 from .numerals import NUMBER, SCALES, base_named, number
 from .units import is_known_unit, unit
-from .value_types import Clock, Expr, InBase, Measure, Quantity, Ratio, Words
+from .value_types import Expr, InBase, Quantity, Ratio, Words
 
 _IN_BASE = re.compile(
     r"\(?\s*(?:\\text\{)?(-?\s*\.?[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
     r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base\s*\}?\s*)?\(?(\w+?)\)?\s*\}?\s*\}?"
     r"|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
 )
-_CLOCK = re.compile(
-    r"(?P<hour>\d{1,2})\s*(?::\s*(?P<minute>[0-5]\d))?\s*(?:\\text\{)?\s*"
-    r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?(?:,? \(?(?:on )?the"
-    r" (?:next|following) day\)?)?",
-    re.IGNORECASE,
-)
 _CURRENCY = re.compile(
     r"([+-]?)\s*(?:((?:R|A|C|HK|NT|S|US|CA|AU|NZ|USD)?\s*\$|[£€¥₹₩₽₪₱₫₦₺]|(?:Rs|USD|EUR|GBP|CHF|CAD|AUD|INR|JPY|CNY|"
     r"KRW|"
     r"BRL|RM|Rp|kr|zł)\.?(?=\s*\d)))\s*(?=[-\d.\\(])"
 )
-_MEASURE = re.compile(
-    r"(?<!\d)(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*"
-)
 
+_TIME = re.compile(r"0?(\d{1,2})(?::00|(:[0-5]\d))?( [ap]\.m)\.?")
 _SCALE = re.compile(
     r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)s?(?![a-z])(?:\s*\})?"
 )
@@ -127,46 +118,8 @@ def _unit_after(text: str, is_money: bool) -> str | None:
     return None if is_glued and (is_letter or not is_known_unit(name)) else name
 
 
-def compound(text: str) -> Measure | Quantity | None:
-    """`6 ft 2 in`; one number of "29 dollars and 0 cents"."""
-    text = re.sub(r"\\text\{\s*(?:and\s*)?\}|\\text\{ and \}", " ", text)
-    parts = _MEASURE.findall(text)
-    names = [unit(name) for _, name in parts]
-    if names[:1] == ["h"]:  # 7h 25m
-        names = ["min" if name == "m" else name for name in names]
-    if len(parts) < 2 or len(set(names)) < len(parts):  # "6 cm and 4 cm" are two
-        return None
-    if not all(name and is_known_unit(name) for name in names) or _MEASURE.sub("", text).strip(
-        " }{"
-    ):
-        return None
-    quantities = [Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)]
-    first, *behind = quantities
-    if not any(part.value for part in behind):
-        return replace(first, written=parts[0][0])
-    return Measure(tuple(quantities))
-
-
-def clock(text: str) -> Clock | None:
-    """`3:30 p.m.`, `5 o'clock`, `noon`."""
-    match = _CLOCK.fullmatch(text)
-    if match is None or not match["half"]:
-        return None
-    hour = int(match["hour"])
-    minute = int(match["minute"] or 0)
-    half = match["half"].lower()
-    if half == "o'clock":
-        return Clock(hour * 60 + minute, None)
-    if hour > 12:
-        return None
-    half = {"noon": "p", "midnight": "a"}.get(half, half[0])
-    if half == "p":
-        return Clock((hour % 12 + 12) * 60 + minute, half)
-    return Clock(hour % 12 * 60 + minute, half)
-
-
 def ratio(text: str) -> Ratio | None:
-    """`2:3`; `3:30` is one too, which a comparison with a time reads as a time."""
+    """`2:3`, and `3:30`, which may be a time."""
     parts = [part.strip() for part in re.split(r":|\\text\{\s*to\s*\}|(?<=\d) to (?=\d)", text)]
     if 1 < len(parts) < 7 and all(number(part) is not None for part in parts):
         return Ratio(tuple(parts))
@@ -184,6 +137,12 @@ def in_base(text: str) -> InBase | None:
     sign, digits = re.fullmatch(r"(-?)0*(.+)", match[1].replace(" ", "")).groups()
     is_too_large = any(int(digit, 36) >= base for digit in digits.replace(".", ""))
     return None if is_too_large or digits.count(".") > 1 else InBase(sign + digits, base)
+
+
+def time(text: str) -> Words | None:
+    """`3:30 p.m.`, and `9 a.m.` of 09:00 a.m."""
+    match = _TIME.fullmatch(text)
+    return match and Words("".join(filter(None, match.groups())))
 
 
 def words(text: str) -> Words | None:

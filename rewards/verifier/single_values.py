@@ -1,4 +1,4 @@
-"""The rules that compare two single values: numbers, expressions, numbers in a base, and words."""
+"""The rules that compare two single values: numbers, expressions, ratios and words."""
 
 import re
 from dataclasses import replace
@@ -11,10 +11,13 @@ from .numerals import SCALES, base_named, number
 from .phrases import REQUESTS, asks_for
 from .question import Question
 from .units import AMOUNTS, without_prefixes
-from .value_types import Expr, InBase, Quantity, Words
+from .value_types import Expr, InBase, Quantity, Ratio, Words
 
-# what the algebra's parser passes over, or takes for polynomials
-UNREAD = re.compile(r"""['"$`]|\.\.\.|(?:gcd|lcm)(?![a-z])""")
+# What the algebra's parser passes over, or takes for polynomials; a unit between two numbers, as in
+# "2 h 20 min", which it takes for a product.
+UNREAD = re.compile(
+    r"""['"$`]|\.\.\.|(?:gcd|lcm)(?![a-z])|\d\s*(?:\\text\{)?\s*[a-wyz][a-z]*\s*\}?\s*\d"""
+)
 _DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")
 _GREEK = re.compile(r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma)(?![a-zA-Z])")
 
@@ -25,7 +28,7 @@ def quantities(gold: Quantity, answer: Quantity, context: Context) -> bool:
     if answer.unit == "ordinal" and gold.unit != "ordinal" and not context.question:
         return False  # "3rd" for 3 answers a question, such as "In which place?"
     answer = _in_unit_of(gold, answer, context.question)
-    for decide in (_by_unit, _by_part_or_scale):
+    for decide in (_by_unit, _by_scale):
         verdict = decide(gold, answer, context.question)
         if verdict is not None:
             return verdict
@@ -54,13 +57,8 @@ def _by_unit(gold: Quantity, answer: Quantity, question: str) -> bool | None:
     return None
 
 
-def _by_part_or_scale(gold: Quantity, answer: Quantity, question: str) -> bool | None:
-    """The verdict on "a fifth", "3 quarters" or "2 million"; None on any other number."""
-    part = answer.value
-    is_part = part.numerator == 1 and part.denominator > 1 and part.denominator == gold.value
-    if is_part and re.fullmatch("[a-z]+(?:rd|th)", answer.written.lower()):
-        # "fifth", where the question asks for no share
-        return bool(question) and not asks_for("a share", question)
+def _by_scale(gold: Quantity, answer: Quantity, question: str) -> bool | None:
+    """The verdict on "3 quarters" or "2 million"; None on any other number."""
     if _is_amount(gold, answer, question):
         is_bare = not gold.unit and not gold.percent
         return is_bare and gold.value == answer.value * AMOUNTS[answer.unit]
@@ -212,6 +210,37 @@ def _asks_for_base(base: int, question: str) -> bool:
         for groups in REQUESTS["a number in another base"].findall(question)
     ]
     return not names or base_named(names[-1]) in (None, base)
+
+
+def ratios(gold: Ratio | Quantity, answer: Ratio | Quantity, context: Context) -> bool:
+    """Ratios are equal in proportion, `2:3` and `4:6`, unless they may be times."""
+    expected = _terms(gold)
+    written = _terms(answer)
+    if len(expected) != len(written):
+        return False
+    if _may_be_time(gold) and _may_be_time(answer):
+        return expected == written
+    if bool(expected[0]) != bool(written[0]):
+        return False
+    pairs = zip(expected, written, strict=True)
+    return all(gold_term * written[0] == term * expected[0] for gold_term, term in pairs)
+
+
+def _may_be_time(ratio: Ratio | Quantity) -> bool:
+    if not isinstance(ratio, Ratio) or len(ratio.terms) != 2:
+        return False
+    minute = ratio.terms[1]
+    return len(minute) == 2 and minute < "60"
+
+
+def _terms(ratio: Ratio | Quantity) -> list[Fraction]:
+    """The terms of a ratio; the numerator and denominator of a fraction; none of a number that is
+    written without a stroke, a point or a percent sign."""
+    if isinstance(ratio, Ratio):
+        return [number(term) for term in ratio.terms]
+    if ratio.unit or ratio.percent or not re.search(r"[/.c]", ratio.written):
+        return []
+    return [Fraction(ratio.value.numerator), Fraction(ratio.value.denominator)]
 
 
 def words(gold: Words | Expr, answer: Words | Expr, context: Context) -> bool:

@@ -242,10 +242,9 @@ def _brackets(text: str) -> Value | None:
 
 # In this order: the first that can read a text decides.
 _READERS = (
-    scalars.clock,
+    scalars.time,
     scalars.ratio,
     scalars.quantity,
-    scalars.compound,
     scalars.in_base,
     _matrix,
     _plus_minus,

@@ -37,14 +37,6 @@ class Words(Value):
 
 
 @dataclass(frozen=True)
-class Clock(Value):
-    """A time of day: `3:30 p.m.`, "noon", "5 o'clock"."""
-
-    minutes: int  # after midnight if `half` is known, else as written
-    half: str | None  # "a", "p" or None
-
-
-@dataclass(frozen=True)
 class InBase(Value):
     """A number with its base: `1011_2`."""
 
@@ -57,13 +49,6 @@ class Ratio(Value):
     """Numbers with colons between them, as they were written: `2:3`. `3:30` may also be a time."""
 
     terms: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Measure(Value):
-    """Quantities of several units that add up to one: `6 ft 2 in`."""
-
-    parts: tuple[Quantity, ...]
 
 
 @dataclass(frozen=True)
@@ -133,10 +118,8 @@ READ_AS = {
     Quantity: "a number",
     Expr: "an expression",
     Words: "words",
-    Clock: "a time of day",
     InBase: "a number in a base",
     Ratio: "a ratio",
-    Measure: "a measure of several units",
     Interval: "an interval or a point",
     Tuple: "a point",
     Set: "a set",
