@@ -23,11 +23,10 @@ from data.problems import judged_by
 from evaluation import report
 from rewards import verifier
 from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
-from runs.checkpoints import require_weights
-from runs.files import has_weights, hash_of, hash_of_model, is_adapter, weights_hash
+from runs.files import has_weights, hash_of, is_adapter, weights_hash
+from runs.identity import find_run
 from runs.records import CONTROL
-from runs.state import find_run
-from runs.versions import WARM_START, model_when_trained
+from runs.state import RunState
 from schema.names import no_such_folder
 from schema.recipe import Recipe
 from schema.sections import Sampling
@@ -59,18 +58,9 @@ def stages_of(recipe: Recipe) -> list[Contestant]:
     contestants = [Contestant("base", recipe)]
     for stage in STAGES:
         if finished(recipe.stage_dir(stage)):
-            folder = find_run(recipe, stage).path
-            contestants.append(Contestant(stage, recipe, folder))
-            _require_its_warm_start(folder)
+            run = find_run(recipe, stage)
+            contestants.append(Contestant(stage, recipe, run.folder))
     return contestants
-
-
-def _require_its_warm_start(folder: Path):
-    warm_start = folder.with_name("sft")
-    expected = model_when_trained(folder, WARM_START)
-    if expected and finished(warm_start) and hash_of_model(warm_start) != expected:
-        message = f"{folder} did not begin from the warm start that is in {warm_start} now"
-        raise RecipeError([f"{message}: move one of them away, or train {folder} anew"])
 
 
 def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
@@ -90,7 +80,7 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
         raise RecipeError([f"MODEL={path}: {problem}"])
     folder = Path(path).resolve()
     if finished(folder) and folder.name in STAGES:
-        require_weights(folder, make_command(folder.name, recipe))
+        RunState.read(folder).require_weights(make_command(folder.name, recipe))
     outputs = Path(recipe.output_dir).resolve()
     label = path
     if folder.is_relative_to(outputs):

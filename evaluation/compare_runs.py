@@ -15,7 +15,8 @@ from evaluation.pages import page
 from evaluation.report import Answered
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.files import has_weights
-from runs.records import Run, has_type, read_run, stage_of, texts, title
+from runs.records import stage_of, title
+from runs.state import RunState, read_run
 from schema.configs import SECTIONS, WITHOUT_SIGNAL
 from schema.sections import flat
 from schema.settings import without_usual
@@ -28,7 +29,7 @@ class Arm(NamedTuple):
     or why it has none: those of the models before it by their labels, and last its own."""
 
     name: str
-    runs: list[Run]
+    runs: list[RunState]
     held_out: list[dict[str, Answered] | str]
 
 
@@ -107,7 +108,7 @@ def _is_run(folder: Path) -> bool:
     return all((folder / name).is_file() for name in names)
 
 
-def _name(runs: list[Run]) -> str:
+def _name(runs: list[RunState]) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/sft` of its warm start,
     `tiny-arithmetic/seed-*` and `tiny-arithmetic/seed-*/sft` of several seeds."""
     path = title(runs[0].folder).removesuffix("/grpo")
@@ -116,19 +117,18 @@ def _name(runs: list[Run]) -> str:
     return path.strip("/")
 
 
-def completions(run: Run) -> int | None:
+def completions(run: RunState) -> int | None:
     """How many completions a run cost: those it sampled. A warm start counts the completions for
     its own solutions."""
     if run.folder.name == "sft":
-        sampled = run.summary.get("own_solutions", {}).get("completions", 0)
-        return sampled if has_type(sampled, int) else None
+        return run.summary.get("own_solutions", {}).get("completions", 0)
     steps = run.summary.get("steps")
     if steps is None:
         return None
     return run.completions_until(steps)
 
 
-def held_out(run: Run) -> dict[str, Answered] | str:
+def held_out(run: RunState) -> dict[str, Answered] | str:
     """The answers to held-out problems of the models that a run began with, and last of its own; or
     the reason why they cannot be used."""
     folder = run.folder.parent / "eval/held-out"
@@ -148,7 +148,7 @@ def held_out(run: Run) -> dict[str, Answered] | str:
     return models
 
 
-def recipe_values(run: Run, compared: Iterable[str] = SECTIONS) -> dict[str, object]:
+def recipe_values(run: RunState, compared: Iterable[str] = SECTIONS) -> dict[str, object]:
     """The values of a run's recipe by `section.key`, and its hardware, without seed and folder. A
     library's section that is not among the `compared` ones is without its defaults."""
     recipe = dict(run.recipe)
@@ -157,7 +157,7 @@ def recipe_values(run: Run, compared: Iterable[str] = SECTIONS) -> dict[str, obj
     for section in SECTIONS:
         if section not in compared and isinstance(recipe.get(section), dict):
             recipe[section] = without_usual(section, recipe[section])
-    recipe["hardware"] = texts(run.versions.get("hardware")) or None
+    recipe["hardware"] = run.versions.get("hardware")
     values = flat(recipe)
     key = "data.own_solutions.model"
     if key in values:  # Each seed samples a warm start of its own.
@@ -175,7 +175,7 @@ def _differing(recipes: list[dict]) -> dict[str, list]:
     return differing
 
 
-def _require_one_recipe(runs: list[Run]):
+def _require_one_recipe(runs: list[RunState]):
     first = runs[0]
     if len({str(run.recipe.get("seed")) for run in runs}) < len(runs):
         raise RecipeError([f"{first.folder.parent.parent} has two runs of the same seed"])
@@ -221,7 +221,7 @@ def _row(arm: Arm) -> dict:
     } | _accuracies(arm)
 
 
-def _mean(arm: Arm, measure: Callable[[Run], float | None]) -> float | None:
+def _mean(arm: Arm, measure: Callable[[RunState], float | None]) -> float | None:
     """The mean of a measure over the runs of an arm; None where a run has none."""
     values = list(map(measure, arm.runs))
     if None in values:
@@ -229,7 +229,7 @@ def _mean(arm: Arm, measure: Callable[[Run], float | None]) -> float | None:
     return sum(values) / len(values)
 
 
-def _without_signal(run: Run) -> float | None:
+def _without_signal(run: RunState) -> float | None:
     """The mean share of groups without signal, over the steps that were logged."""
     shares = [line[WITHOUT_SIGNAL] for line in run.metrics if WITHOUT_SIGNAL in line]
     return sum(shares) / len(shares) if shares else None
@@ -269,7 +269,7 @@ def _by_seed(arm: Arm) -> dict[int, dict[str, Answered] | str]:
     by_seed = {}
     for run, models in zip(arm.runs, arm.held_out, strict=True):
         seed = run.recipe.get("seed")
-        if has_type(seed, int):
+        if seed is not None:
             by_seed[seed] = models
     return by_seed
 

@@ -18,7 +18,7 @@ from evaluation.golds import gold_faults, say_examples, some_golds
 from evaluation.sample import announcement, rows_by_pass_rate
 from machine.hardware import Card
 from machine.speed import hours_of_run, tokens_per_second
-from runs.state import not_probed
+from runs.identity import not_probed
 from schema.advice import fault_at, faults_of_error
 from schema.names import is_reward_model
 from schema.recipe import Recipe

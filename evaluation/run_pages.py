@@ -25,17 +25,13 @@ from evaluation.report import benchmark, compare
 from runs.files import has_weights, is_adapter, write_whole
 from runs.lock import lock
 from runs.records import (
-    Run,
     evaluations,
-    has_type,
     public,
-    read_run,
     reduced,
-    section,
     some_groups,
-    texts,
     title,
 )
+from runs.state import RunState, read_run
 from schema.configs import ACCURACY, RIGHT
 from schema.names import RESERVED, name_and_arguments
 from schema.settings import usual, without_usual
@@ -77,17 +73,17 @@ def write(folder: Path) -> Path:
 # What its files say -------------------------------------------------------------------------------
 
 
-def on_hub(run: Run) -> str | None:
+def on_hub(run: RunState) -> str | None:
     """The Hub id of the base model; None where it was built here or came from a folder."""
     name = run.section("model").get("name_or_path")
-    if run.section("model").get("build") is not None or "model" in texts(run.versions.get("local")):
+    if name is None or "model" in run.versions.get("local", []):
         return None
-    if isinstance(name, str) and re.fullmatch(HUB_ID, name) and not Path(name).is_dir():
+    if re.fullmatch(HUB_ID, name) and not Path(name).is_dir():
         return name
     return None
 
 
-def base(run: Run) -> dict:
+def base(run: RunState) -> dict:
     """The base model as `base.md` names it: a model of the Hub, one that grpo-recipes built, or a
     local folder."""
     model = run.section("model")
@@ -99,30 +95,21 @@ def base(run: Run) -> dict:
     return {"hub_id": on_hub(run), "build": build, "about": about, "folder": folder}
 
 
-def training_sets(run: Run) -> list[tuple[str, dict]]:
+def training_sets(run: RunState) -> list[tuple[str, dict]]:
     """(name, arguments) of each training set."""
-    train = run.section("data").get("train")
-    sets = []
-    if isinstance(train, list):
-        for entry in train:
-            if entry and isinstance(entry, str | dict):
-                name, arguments = name_and_arguments(entry)
-                sets.append((str(name), arguments if isinstance(arguments, dict) else {}))
-    return sets
+    return list(map(name_and_arguments, run.section("data").get("train", [])))
 
 
-def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
+def from_hub(run: RunState, name: str) -> tuple[str, str | None] | None:
     """(Hub id, licence or None) of a training set that was read from the Hub."""
-    local = run.section("data").get("dir") is not None or "data" in texts(run.versions.get("local"))
-    revisions = run.versions.get("revisions")
-    if isinstance(revisions, dict) and name in revisions and re.fullmatch(own.HUB_ID, name):
+    if name in run.versions.get("revisions", {}) and re.fullmatch(own.HUB_ID, name):
         return name, None
-    if local:
+    if "data" in run.versions.get("local", []):
         return None
     return HUB.get(name)
 
 
-def facts(run: Run) -> dict:
+def facts(run: RunState) -> dict:
     """The content of `facts.md`: what a run was trained on and what that cost."""
     sets = []
     for name, arguments in training_sets(run):
@@ -140,7 +127,7 @@ def facts(run: Run) -> dict:
     }
 
 
-def _origin(run: Run, name: str) -> dict[str, str | None]:
+def _origin(run: RunState, name: str) -> dict[str, str | None]:
     """Where a training set came from: its Hub id and licence, the Hub's set in whose form its files
     are, or what grpo-recipes generated. The user's own has none of them."""
     hub_id, licence = from_hub(run, name) or (None, None)
@@ -149,12 +136,12 @@ def _origin(run: Run, name: str) -> dict[str, str | None]:
     return {"hub_id": hub_id, "licence": licence, "form_of": form_of, "generated": generated}
 
 
-def effort(run: Run) -> str:
+def effort(run: RunState) -> str:
     """The steps, the hardware and the time by part; empty where nothing is known."""
     words = []
     if "steps" in run.summary:
         words.append(f"{run.summary['steps']:,} steps")
-    hardware = texts(run.versions.get("hardware"))
+    hardware = run.versions.get("hardware")
     if hardware:
         words.append(f"on {code(', '.join(hardware))}")
     spent = seconds(run)
@@ -166,7 +153,7 @@ def effort(run: Run) -> str:
     return " ".join(words)
 
 
-def seconds(run: Run) -> float | None:
+def seconds(run: RunState) -> float | None:
     """The seconds its training took. The sum of its parts also counts the time before a resumption,
     and is taken where the run has these parts."""
     parts = _times(run, "seconds")
@@ -175,17 +162,17 @@ def seconds(run: Run) -> float | None:
     return run.summary.get("seconds")
 
 
-def _times(run: Run, key: str) -> dict[str, float]:
+def _times(run: RunState, key: str) -> dict[str, float]:
     """Seconds or share of each part of the training that has them."""
     values = {}
     for part in PARTS:
-        value = section(run.summary.get("time", {}), part).get(key)
-        if has_type(value, float):
-            values[part] = value
+        time = run.summary.get("time", {}).get(part, {})
+        if key in time:
+            values[part] = time[key]
     return values
 
 
-def results(run: Run, stage: str) -> list[dict]:
+def results(run: RunState, stage: str) -> list[dict]:
     """What `results.md` shows of each benchmark that was evaluated: its comparison, or why there is
     none. `stage`: the label of the run's answers."""
     comparisons = []
@@ -197,7 +184,7 @@ def results(run: Run, stage: str) -> list[dict]:
     return comparisons
 
 
-def _result(folder: Path, labels: list[str], run: Run) -> dict:
+def _result(folder: Path, labels: list[str], run: RunState) -> dict:
     """The comparison on one benchmark, or `why` the answers are not the run's."""
     try:
         models = compare(folder, labels)
@@ -218,7 +205,7 @@ def _result(folder: Path, labels: list[str], run: Run) -> dict:
 # The card -----------------------------------------------------------------------------------------
 
 
-def model_card(run: Run, stage: str) -> str:
+def model_card(run: RunState, stage: str) -> str:
     """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the
     model that was made of its adapter."""
     was_adapter = is_adapter(run.folder)
@@ -242,7 +229,7 @@ def model_card(run: Run, stage: str) -> str:
     return page("card.md", content | facts(run))
 
 
-def _method(run: Run, stage: str) -> str:
+def _method(run: RunState, stage: str) -> str:
     """How the model was trained, as a card says it."""
     trained = STAGES[TRAINED_BY.get(stage, stage)]
     method = trained.title
@@ -253,7 +240,7 @@ def _method(run: Run, stage: str) -> str:
     return method
 
 
-def front_matter(run: Run, stage: str) -> ModelCardData:
+def front_matter(run: RunState, stage: str) -> ModelCardData:
     """The fields by which the Hub lists a model. To the Hub a merge is one of several models, so a
     model with its adapter merged in is a finetune."""
     has_adapter = stage != "merged" and is_adapter(run.folder)
@@ -269,20 +256,13 @@ def front_matter(run: Run, stage: str) -> ModelCardData:
     return ModelCardData(**fields, datasets=datasets or None, pipeline_tag="text-generation")
 
 
-def usage(run: Run, path: Path) -> str:
+def usage(run: RunState, path: Path) -> str:
     """Three lines of Python that load the model, or the adapter with its base, and ask it a
     question greedily. An adapter's base may have no tokenizer with a chat template."""
     system = run.section("prompt").get("system")
-    if not isinstance(system, str):
-        system = None
-    limit = run.section("evaluate").get("max_new_tokens")
-    if type(limit) is not int:
-        limit = run.section("grpo").get("max_completion_length")
-    if type(limit) is not int:
-        limit = usual("grpo")["max_completion_length"]
-    dtype = run.section("model").get("dtype")
-    if not isinstance(dtype, str):
-        dtype = "auto"
+    grpo = usual("grpo") | run.section("grpo")
+    limit = run.section("evaluate").get("max_new_tokens") or grpo["max_completion_length"]
+    dtype = run.section("model").get("dtype", "auto")
     name = repr(path.as_posix())
     options = f"max_new_tokens={limit}, do_sample=False, repetition_penalty=1.0"
     options += ", eos_token_id=ask.tokenizer.eos_token_id, return_full_text=False"
@@ -297,7 +277,7 @@ def usage(run: Run, path: Path) -> str:
 # The report ---------------------------------------------------------------------------------------
 
 
-def report(run: Run, has_curves: bool) -> str:
+def report(run: RunState, has_curves: bool) -> str:
     """The page as Markdown."""
     content = {
         "title": title(run.public_path),
@@ -312,12 +292,12 @@ def report(run: Run, has_curves: bool) -> str:
     return page("run.md", content | facts(run) | happened(run))
 
 
-def recipe_line(run: Run) -> dict:
+def recipe_line(run: RunState) -> dict:
     """What its stages set, and the weights of its rewards."""
     grpo = without_usual("grpo", run.section("grpo"))
     sft = run.section("sft")
     rewards = run.section("rewards")
-    weights = {name: section(rewards, name).get("weight", 1.0) for name in rewards}
+    weights = {name: rewards[name].get("weight", 1.0) for name in rewards}
     return {
         "is_adapter": is_adapter(run.folder),
         "adapter": run.section("adapter"),
@@ -327,12 +307,12 @@ def recipe_line(run: Run) -> dict:
     }
 
 
-def happened(run: Run) -> dict:
+def happened(run: RunState) -> dict:
     """How the run ended and what is unusual about it."""
     summary = run.summary
     steps = summary.get("steps")
     max_steps = run.section("grpo").get("max_steps")
-    ended_early = steps is not None and has_type(max_steps, int) and 0 < steps < max_steps
+    ended_early = steps is not None and max_steps is not None and 0 < steps < max_steps
     best = None
     if "best_checkpoint" in summary and "best_accuracy" in summary:
         accuracies = [line[ACCURACY] for line in run.metrics if ACCURACY in line]
@@ -359,7 +339,7 @@ def group(rows: list[dict]) -> dict:
         text = shortened(transcript(row["completion"]))
         completions.append({"scores": _scores(row), "text": text})
     return {
-        "step": step if has_type(step, int) else "?",
+        "step": step,
         "size": len(rows),
         "question": shortened(rows[0]["prompt"]),
         "gold": rows[0]["gold"],
@@ -375,14 +355,13 @@ def _scores(row: dict) -> list[str]:
             continue
         if score is None:
             parts.append(f"{code(name, 60)} none")
-        elif has_type(score, float):
+        elif type(score) in (int, float):
             parts.append(f"{code(name, 60)} {score:.3g}")
-    if has_type(row.get("tokens"), int):
+    if "tokens" in row:
         parts.append(f"{row['tokens']} tokens")
     if row.get("truncated") is True:
         parts.append("truncated")
-    if has_type(row["advantage"], float):
-        parts.append(f"advantage {row['advantage']:+.3g}")
+    parts.append(f"advantage {row['advantage']:+.3g}")
     return parts
 
 

@@ -34,7 +34,7 @@ from evaluation.engines import engine
 from evaluation.report import batches, differing_settings
 from evaluation.statistics import all_alike, from_to, interval, wilson
 from runs.files import write_whole
-from runs.state import PASS_RATES, warm_start_of
+from runs.identity import PASS_RATES, warm_start_of
 from schema.names import reward_function
 from schema.recipe import Recipe
 from training import memory

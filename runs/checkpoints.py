@@ -1,4 +1,4 @@
-"""Decides which checkpoints are whole.
+"""Decides which checkpoints are whole, which to keep, and whether there is room for one more.
 
 transformers writes a checkpoint file by file into its final folder, so a kill, a full disk or a
 flipped bit leaves one that looks whole. A checkpoint counts only once it holds
@@ -8,9 +8,10 @@ them already on the disk. Older checkpoints are removed only after that.
 
 import json
 import re
+import shutil
 from pathlib import Path
 
-from console.faults import RecipeError
+from console.faults import RunStopped
 from console.terminal import say
 from data.json_files import read_object
 from runs.files import size_and_hash, sync, sync_tree, weights_of, write_whole
@@ -30,13 +31,12 @@ def altered(checkpoint: Path) -> str | None:
     if not (checkpoint / MANIFEST).is_file():
         return "it was not written to the end"
     manifest = read_object(checkpoint / MANIFEST) or {}
-    recorded = manifest.get("files")
-    if not isinstance(recorded, dict):
+    if "files" not in manifest:
         return f"{MANIFEST} cannot be read"
     run = _run_of(checkpoint)
     if run and manifest.get("run") not in (None, run):
         return "it is of another run"
-    return _difference(recorded, checkpoint, files_of(checkpoint))
+    return _difference(manifest["files"], checkpoint, files_of(checkpoint))
 
 
 def _run_of(checkpoint: Path) -> str | None:
@@ -44,11 +44,10 @@ def _run_of(checkpoint: Path) -> str | None:
     return (read_object(checkpoint.parent / "versions.json") or {}).get("run")
 
 
-def altered_weights(run: Path) -> str | None:
+def altered_weights(run: Path, recorded: dict | None) -> str | None:
     """Say how a finished run's weights differ from those that its summary names; None where they do
     not, or where an older version wrote the summary."""
-    recorded = (read_object(run / "summary.json") or {}).get("weights")
-    if not isinstance(recorded, dict):
+    if recorded is None:
         return None
     files = []
     for file in weights_of(run):
@@ -59,11 +58,10 @@ def altered_weights(run: Path) -> str | None:
 
 def _difference(recorded: dict, folder: Path, present: list[Path]) -> str | None:
     """Say how the files that are present differ from those recorded; None where they do not."""
-    # What is recorded may name any path: only files that the folder holds are opened.
     files = {str(file.relative_to(folder)): file for file in present}
     for name in recorded:
         if name not in files:
-            return f"{ascii(name[:200])[1:-1]} is missing"
+            return f"{name} is missing"
     for name, file in files.items():
         # A Mac or NFS leaves these behind. A `.metadata` is read: torch unpickles it.
         if name not in recorded and not file.name.startswith((".DS_Store", ".nfs")):
@@ -89,25 +87,50 @@ def write_manifest(checkpoint: Path):
     write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
 
 
-def require_weights(folder: Path, command: str):
-    """Refuse a finished run whose weights are gone, or are not those that it saved.
+def require_room(folder: Path, step: int, needed: int):
+    """Stop a run before a checkpoint for which the disk of its folder has no room.
 
     Args:
-        command: the command that trains the run.
+        needed: the bytes of a run's first checkpoint; any other takes as many as the one before.
 
     Raises:
-        RecipeError: names the checkpoints that remain, and what to do.
+        RunStopped: says how much there is, and what to do.
     """
-    fault = altered_weights(folder)
-    if fault is None:
-        return
-    remedy = f"delete {folder}, and `{command}` trains it again"
-    checkpoints = [checkpoint for checkpoint in checkpoints_of(folder) if not altered(checkpoint)]
+    checkpoints = checkpoints_of(folder)
     if checkpoints:
-        names = ", ".join(checkpoint.name for checkpoint in checkpoints)
-        remedy = f"delete {folder}/summary.json, and `{command}` goes on from its last checkpoint"
-        remedy += f" ({names})"
-    raise RecipeError([f"{folder} is finished, but {fault}: put it back, or {remedy}"])
+        files = checkpoints[0].rglob("*")
+        needed = sum(file.stat().st_size for file in files if file.is_file())
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise RunStopped(
+            f"no room for a checkpoint at step {step}: it needs {needed / 1e6:,.0f} MB, and"
+            f" {folder} has {free / 1e6:,.0f} MB left. Make room, or lower save_total_limit."
+            f" {resume_advice(folder)}"
+        )
+
+
+def prune(folder: Path, keep: int, step: int, best: str | None):
+    """Remove a run's checkpoints but the newest ones and the best.
+
+    Args:
+        keep: how many of the newest.
+        step: of the run. A higher number belongs to a run that could not be resumed: it must not
+            push out this run's.
+    """
+    checkpoints = checkpoints_of(folder)
+    counted = [path.name for path in checkpoints if (path / MANIFEST).is_file()]
+    names = [name for name in counted if step_of(Path(name)) <= step][:keep]
+    if best:
+        names.append(Path(best).name)
+    for checkpoint in checkpoints:
+        if checkpoint.name in names:
+            continue
+        try:
+            # A checkpoint that is removed in part must not count.
+            (checkpoint / MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(checkpoint)
+        except OSError as error:  # NFS keeps a file that a backup has open
+            say(f"{checkpoint} cannot be deleted ({error.strerror}): delete it yourself")
 
 
 def newest_good(folder: Path) -> str | None:

@@ -51,24 +51,29 @@ def sync(path: Path):
 
 def file_hash(file: Path) -> str:
     """The sha256 of a whole file, which takes half a second or more per GB: that of a large one is
-    remembered in HASHES for as long as its size and time stay."""
+    remembered in HASHES for as long as the file is there and its size and time stay."""
     state = file.stat()
-    key = f"{file.resolve()} {state.st_size} {state.st_mtime_ns}"
     if state.st_size < LARGE:
-        return _read_hash(file, key)
+        return _read_hash(file, state.st_size, state.st_mtime)
+    path = str(file.resolve())
     remembered = read_object(HASHES) or {}
-    if key not in remembered:
-        remembered[key] = _read_hash(file, key)
-        with contextlib.suppress(OSError):  # outputs/ may be read-only, or full
-            HASHES.parent.mkdir(exist_ok=True)
-            partial = HASHES.with_suffix(f".{os.getpid()}")
-            partial.write_text(json.dumps(remembered), encoding="utf-8")
-            partial.replace(HASHES)
-    return str(remembered[key])
+    *size_and_time, digest = remembered.get(path, [None])
+    if size_and_time == [state.st_size, state.st_mtime]:
+        return digest
+    digest = _read_hash(file, state.st_size, state.st_mtime)
+    remembered[path] = [state.st_size, state.st_mtime, digest]
+    remaining = {name: value for name, value in remembered.items() if Path(name).is_file()}
+    with contextlib.suppress(OSError):  # outputs/ may be read-only, or full
+        HASHES.parent.mkdir(exist_ok=True)
+        partial = HASHES.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(remaining), encoding="utf-8")
+        partial.replace(HASHES)
+    return digest
 
 
 @cache
-def _read_hash(file: Path, key: str) -> str:
+def _read_hash(file: Path, size: int, time: float) -> str:
+    """The hash of a file that has this size and time."""
     return sha256(file)
 
 

@@ -1,34 +1,202 @@
-"""What may change where a run goes on: settings that change nothing that is learned, and the number
-of its steps; and hashes of what its recipe only names, by which other files are noticed."""
+"""Same or other: whether the run in a stage's folder is the one that a recipe asks for, and may go
+on. What teaches it must be the same; what it is shown on, or how its batch is split, may differ."""
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from console.faults import Fault
-from console.terminal import make_command
+from console.faults import Fault, RecipeError
+from console.terminal import is_main_process, make_command
 from data.identity import fingerprint
-from data.json_files import read_object
 from data.problems import judged_by
 from machine.launch import this_machine, to_machine
-from runs.checkpoints import checkpoints_of, has_training, step_of
-from runs.records import read_recipe, section
-from schema.configs import (
-    FREE_KEYS,
-    SAMPLED_AT_ONCE,
-    SECTIONS,
-    SPLIT,
-    STEADY,
-    STEP,
-    without_place,
-)
+from runs.checkpoints import has_training, step_of
+from runs.files import hash_of_model
+from runs.lock import lock
+from runs.state import RunState
+from runs.versions import WARM_START
+from schema.configs import FREE_KEYS, SAMPLED_AT_ONCE, SECTIONS, SPLIT, STEADY, STEP, without_place
 from schema.sections import flat
 from schema.settings import Recipe, precision, without_usual
-from schema.stages import STAGES, chain
-from schema.text import Unreadable
+from schema.stages import STAGES, chain, finished
+
+# The pass rates that a probe has measured: see evaluation/sample.py.
+PASS_RATES = "pass_rates.jsonl"
+
+
+def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunState:
+    """The run of a recipe's stage, as far as it has come.
+
+    Args:
+        to_train: lock its folder, unless it is finished. One that is to be trained longer is
+            unfinished.
+
+    Raises:
+        RecipeError: another process trains in the folder, or it holds a run of another recipe or
+            warm start, or its weights are no longer those that it wrote; the message names what
+            differs and the ways out.
+    """
+    folder = recipe.stage_dir(stage)
+    if to_train and is_main_process() and not finished(folder):
+        lock(folder)
+    run = RunState.read(folder)
+    goes_further = to_train and run.finished and _goes_further(recipe, run)
+    if goes_further:
+        _require_no_successor(recipe, stage)
+        if is_main_process():
+            lock(folder)
+    fault = conflict(recipe, run, to_train)
+    if fault:
+        raise RecipeError([fault])
+    if goes_further:
+        run = replace(run, summary={})
+        if run.checkpoint is None:
+            raise RecipeError([f"{folder} has no checkpoint to go on from: change the recipe back"])
+    if run.finished:
+        run.require_weights(make_command(stage, recipe))
+    _require_its_warm_start(run)
+    return run
+
+
+def _goes_further(recipe: Recipe, run: RunState) -> bool:
+    """Whether the recipe has more for a finished run to do: other `max_steps`, or more patience
+    than the run was stopped with."""
+    stage = run.folder.name
+    if run.section(stage).get("max_steps") != recipe.settings[stage]["max_steps"]:
+        return True
+    patience = recipe.evaluate.patience
+    waited = run.section("evaluate").get("patience")
+    is_longer = patience != waited and (patience == 0 or patience > (waited or 0))
+    return is_longer and "stopped" in run.summary
+
+
+def _require_no_successor(recipe: Recipe, stage: str):
+    """Refuse to train a warm start on in its folder once another stage began from it, whose start
+    would be lost. Raises RecipeError with the ways out."""
+    path = recipe.stage_dir(stage)
+    for successor, description in STAGES.items():
+        folder = recipe.stage_dir(successor)
+        if stage == "sft" and description.warm_start and has_training(folder):
+            message = (
+                f"{folder} began from the warm start in {path}, which would be another one: give"
+                f" the longer one its own folder: {_command_elsewhere(recipe, stage)}. Or move"
+                f" {folder} away"
+            )
+            raise RecipeError([message])
+
+
+def _require_its_warm_start(run: RunState):
+    """Refuse a run that began from another warm start than the one beside it."""
+    warm_start = run.folder.with_name("sft")
+    expected = run.versions.get("sources", {}).get(WARM_START)
+    if expected and finished(warm_start) and hash_of_model(warm_start) != expected:
+        message = f"{run.folder} did not begin from the warm start that is in {warm_start} now"
+        raise RecipeError([f"{message}: move one of them away, or train {run.folder} anew"])
+
+
+def warm_start_of(recipe: Recipe) -> Path | None:
+    """The folder of the finished warm start that GRPO begins with; None where the recipe has none.
+
+    Raises:
+        RecipeError: it is not finished, or is one of another recipe.
+    """
+    if recipe.sft is None:
+        return None
+    run = find_run(recipe, "sft")
+    if not run.finished:
+        command = make_command("sft", recipe)
+        message = f"the warm start in {run.folder} is not finished: run `{command}` first"
+        raise RecipeError([message])
+    return run.folder
+
+
+def not_probed(recipe: Recipe) -> Fault | None:
+    """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is
+    yet to use them."""
+    if recipe.data.pass_rate is None or finished(recipe.stage_dir("grpo")):
+        return None
+    if (recipe.stage_dir("probe") / PASS_RATES).is_file():
+        return None
+    commands = make_command("probe", recipe)
+    if recipe.sft is not None and not finished(recipe.stage_dir("sft")):
+        commands = f"{make_command('sft', recipe)} && {commands}"
+    message = f"data.pass_rate needs the pass rates of a finished probe: {commands}"
+    return Fault(recipe.place("data", "pass_rate"), message)
+
+
+def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
+    """The faults of the stages' folders that hold a run of another recipe, each reason once."""
+    folders: dict[str, list[str]] = {}
+    for stage in stages:
+        if getattr(recipe, stage) is None:
+            continue
+        try:
+            fault = conflict(recipe, RunState.read(recipe.stage_dir(stage)), to_train=True)
+        except RecipeError as error:
+            [fault] = error.faults
+        if fault:
+            folders.setdefault(fault.message, []).append(str(fault.place))
+    return [Fault(" and ".join(places), message) for message, places in folders.items()]
+
+
+def conflict(recipe: Recipe, run: RunState, to_train: bool = False) -> Fault | None:
+    """Find out whether a stage's folder holds a run of another recipe. The fault names the keys
+    that differ, and the ways out; None where nothing stands in the way.
+
+    Args:
+        to_train: whether the stage is to be trained, and so may go on for more steps.
+    """
+    if run.is_new:
+        return None
+    stage = run.folder.name
+    local = to_machine(recipe)
+    resolved = without_place(local.resolved())
+    wanted = _learned(local, resolved, run.recipe, stage)
+    trained = _learned(local, run.recipe, resolved, stage)
+    key = f"{stage}.bf16"
+    if key in wanted or key in trained:  # or else this machine decides, which need not be asked
+        default = precision(this_machine(), local.model.dtype)["bf16"]
+        wanted.setdefault(key, default)
+        trained.setdefault(key, default)
+    keys = sorted(wanted.keys() | trained.keys())
+    differing = [key for key in keys if wanted.get(key) != trained.get(key)]
+    if not differing:
+        return None
+    lines = ["a run of another recipe is there:"]
+    for key in differing:
+        lines.append(f"  {_named(key)}: {trained.get(key)} there, {wanted.get(key)} here")
+    if differing == [f"{stage}.max_steps"]:
+        reason = _why_not_longer(recipe, run)
+        if to_train and reason is None:
+            return None
+        lines.append(reason or f"Or train it on: {make_command(stage, recipe)}")
+    lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
+    lines.append("Or copy the recipe under a new name, or move that run away.")
+    return Fault(str(run.folder), "\n".join(lines))
+
+
+def _why_not_longer(recipe: Recipe, run: RunState) -> str | None:
+    """Why a run does not go on to the recipe's `max_steps`; None where it does, and ends as a run
+    of that length."""
+    stage = run.folder.name
+    settings = recipe.settings[stage]
+    steps = settings["max_steps"]
+    schedule = settings["lr_scheduler_type"]
+    is_share = 0 < (settings["warmup_steps"] or 0) < 1 and schedule != "constant"
+    if schedule not in STEADY or is_share:
+        reason = f"lr_scheduler_type {schedule} is over"
+        if is_share:
+            reason = "warmup_steps is a share of"
+        return f"{reason} all max_steps, so its steps were others: it cannot be trained on."
+    cycle = recipe.settings.cycle(stage)
+    last = next(map(step_of, run.checkpoints), steps)
+    if last >= steps:
+        return f"It was trained that far: only more steps than in {run.folder} can follow."
+    if last % cycle:
+        return f"Its last step, {last}, is within a generation batch: it cannot be trained on."
+    return None
 
 
 def learned(settings: dict) -> dict:
@@ -45,88 +213,6 @@ def learned(settings: dict) -> dict:
     return learned
 
 
-def why_not_longer(recipe: Recipe, stage: str) -> str | None:
-    """Why the run in a stage's folder does not go on to the recipe's `max_steps`; None where it
-    does, and ends as a run of that length."""
-    settings = recipe.settings[stage]
-    steps = settings["max_steps"]
-    schedule = settings["lr_scheduler_type"]
-    is_share = 0 < (settings["warmup_steps"] or 0) < 1 and schedule != "constant"
-    if schedule not in STEADY or is_share:
-        reason = f"lr_scheduler_type {schedule} is over"
-        if is_share:
-            reason = "warmup_steps is a share of"
-        return f"{reason} all max_steps, so its steps were others: it cannot be trained on."
-    path = recipe.stage_dir(stage)
-    cycle = recipe.settings.cycle(stage)
-    last = next(map(step_of, checkpoints_of(path)), steps)
-    if last >= steps:
-        return f"It was trained that far: only more steps than in {path} can follow."
-    if last % cycle:
-        return f"Its last step, {last}, is within a generation batch: it cannot be trained on."
-    return None
-
-
-def goes_on(recipe: Recipe, stage: str) -> bool:
-    """Whether the recipe has more for a finished run to do: other `max_steps`, or more patience
-    than the run was stopped with."""
-    path = recipe.stage_dir(stage)
-    try:
-        before = read_recipe(path / "recipe.yaml")
-    except Unreadable:
-        return False
-    if section(before, stage).get("max_steps") != recipe.settings[stage]["max_steps"]:
-        return True
-    patience = recipe.evaluate.patience
-    waited = (before.get("evaluate") or {}).get("patience")
-    is_stopped = "stopped" in (read_object(path / "summary.json") or {})
-    return is_stopped and patience != waited and (patience == 0 or patience > (waited or 0))
-
-
-def conflict(recipe: Recipe, stage: str, to_train: bool = False) -> Fault | None:
-    """Find out whether the stage's folder holds a run of another recipe. The fault names the keys
-    that differ, and the ways out; None where nothing stands in the way.
-
-    Args:
-        to_train: whether the stage is to be trained, and so may go on for more steps.
-    """
-    path = recipe.stage_dir(stage)
-    if not has_training(path):
-        return None
-    try:
-        saved_recipe = read_recipe(path / "recipe.yaml")
-    except Unreadable as error:
-        message = (
-            f"says what the run beside it was trained with, and cannot be read ({error}): put it"
-            f" back, or move {path} away, or give this run its own folder (output_dir)"
-        )
-        return Fault(str(path / "recipe.yaml"), message)
-    local = to_machine(recipe)
-    resolved = without_place(local.resolved())
-    wanted = _learned(local, resolved, saved_recipe, stage)
-    trained = _learned(local, saved_recipe, resolved, stage)
-    key = f"{stage}.bf16"
-    if key in wanted or key in trained:  # or else this machine decides, which need not be asked
-        default = precision(this_machine(), local.model.dtype)["bf16"]
-        wanted.setdefault(key, default)
-        trained.setdefault(key, default)
-    keys = sorted(wanted.keys() | trained.keys())
-    differing = [key for key in keys if wanted.get(key) != trained.get(key)]
-    if not differing:
-        return None
-    lines = ["a run of another recipe is there:"]
-    for key in differing:
-        lines.append(f"  {_named(key)}: {trained.get(key)} there, {wanted.get(key)} here")
-    if differing == [f"{stage}.max_steps"]:
-        reason = why_not_longer(recipe, stage)
-        if to_train and reason is None:
-            return None
-        lines.append(reason or f"Or train it on: {make_command(stage, recipe)}")
-    lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
-    lines.append("Or copy the recipe under a new name, or move that run away.")
-    return Fault(str(path), "\n".join(lines))
-
-
 def _named(key: str) -> str:
     """A key; beside what stands for a split batch, the keys that a recipe has for it."""
     name = key.partition(".")[2]
@@ -137,24 +223,12 @@ def _named(key: str) -> str:
     return key
 
 
-def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
-    """The faults of the stages' folders that hold a run of another recipe, each reason once."""
-    folders = defaultdict(list)
-    for stage in stages:
-        if getattr(recipe, stage) is None:
-            continue
-        fault = conflict(recipe, stage, to_train=True)
-        if fault:
-            folders[fault.message].append(str(fault.place))
-    return [Fault(" and ".join(places), message) for message, places in folders.items()]
-
-
 def _learned(recipe: Recipe, resolved: dict, compared: dict, stage: str) -> dict:
     """By `section.key` the values of a resolved recipe that change what the stage trains. Of a
     library's section that the compared recipe lacks, without its hundred defaults."""
     sections = _dependencies(recipe, resolved, stage)
     for name in SECTIONS:
-        if isinstance(sections.get(name), dict) and not section(compared, name):
+        if isinstance(sections.get(name), dict) and not compared.get(name):
             sections[name] = without_usual(name, sections[name])
     return learned(flat(sections))
 
@@ -163,17 +237,13 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
     """The sections and keys of a resolved recipe, this one or the one that a run of it saved, that
     change what the stage of the recipe trains."""
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
-    settings = {}  # what was saved may have any type
-    for key in ("data", "grpo", "evaluate"):
-        settings[key] = section(resolved, key)
     if stage == "sft":  # it trains on the problems that a probe's pass rates exclude too
-        if settings["data"]:
-            sections["data"] = settings["data"] | {"pass_rate": None}
+        sections["data"] = resolved["data"] | {"pass_rate": None}
         if recipe.data.own_solutions is not None:  # they are cut where GRPO would cut them
-            length = settings["grpo"].get("max_completion_length")
+            length = (resolved.get("grpo") or {}).get("max_completion_length")
             sections["grpo"] = {"max_completion_length": length}
     elif recipe.settings["grpo"]["eval_steps"]:
-        problems = settings["evaluate"].get("checkpoint_problems")
+        problems = resolved["evaluate"].get("checkpoint_problems")
         sections["evaluate"] = {"checkpoint_problems": problems}
     return sections
 
@@ -208,9 +278,8 @@ def changes(before: dict, now: dict) -> tuple[str, set[str]]:
     Args:
         before, now: see `data_of`. A run of an older version has no such entries: none is compared.
     """
-    for key in ("train", "held_out", "answers"):
-        if not isinstance(before.get(key), str) or not isinstance(now.get(key), str):
-            return "", set()
+    if "answers" not in before or "answers" not in now:
+        return "", set()
     trained = set(before["train"].split())
     held_out = set(before["held_out"].split())
     held_out_now = set(now["held_out"].split())

@@ -1,42 +1,25 @@
-"""Reads the files of a run: its recipe and summary, its logs, its completions, and the answers of
-the evaluations beside it. A run may be a stranger's, so content that no run writes is ignored or
-refused in one message."""
+"""Reads what a run writes while it trains: its logs and its completions; and the answers of the
+evaluations beside it. Finds runs, and names them as a page may."""
 
-import math
 import os
 import re
-from dataclasses import dataclass
-from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from console.faults import RecipeError
 from data.files import DataError, read_parquet
-from data.json_files import LARGEST, all_lines, read_lines, read_object
-from schema import configs
-from schema.configs import RIGHT, SAMPLED_AT_ONCE, SPLIT, STEP
-from schema.settings import usual
+from data.json_files import LARGEST, all_lines, read_lines
+from schema.configs import RIGHT
 from schema.stages import STAGES
-from schema.text import Unreadable, saved
 
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 SAME_QUESTIONS = "same_questions"  # the folder of the questions that every evaluation samples
 CONTROL = "base+example"
 # The labels of a recipe's models, in the order in which they are compared.
 LABELS = ("base", CONTROL, *STAGES)
-INTEGERS = ("id", "sample", "tokens")
-ANSWER_KEYS = {*INTEGERS, "problem", "gold", "answer", "right", "strict", "lenient", "truncated"}
-SUMMARY_TYPES = {
-    "steps": int,
-    "seconds": float,
-    "best_accuracy": float,
-    "adapter_error": float,
-    "time": dict,
-    "own_solutions": dict,
-    "best_checkpoint": str,
-    "resumed_from": str,
-    "stopped": str,
-}
+ANSWER_KEYS = ("id", "sample", "tokens", "problem", "gold", "answer", "right", "strict", "lenient")
+ANSWER_KEYS += ("truncated",)
 
 
 def find_runs(
@@ -92,45 +75,9 @@ def run_file(run: Path, name: str) -> Path:
     return file
 
 
-@dataclass(frozen=True)
-class Run:
-    """The files of a finished run. `summary`: the values of summary.json that have the type that a
-    run writes. `problems`: the number of problems that it trained on."""
-
-    folder: Path
-    recipe: dict
-    versions: dict
-    summary: dict
-    problems: int | None
-
-    def section(self, name: str) -> dict:
-        """A section of its recipe; empty if the recipe lacks it."""
-        return section(self.recipe, name)
-
-    @cached_property
-    def metrics(self) -> list[dict]:
-        """The lines of metrics.jsonl."""
-        return read_metrics(self.folder)
-
-    @property
-    def public_path(self) -> Path:
-        """The folder's path relative to the current folder, or only its last two names if it lies
-        elsewhere: a card is published, and the names of the folders above are private."""
-        return _public_path(self.folder.absolute())
-
-    def completions_until(self, step: int) -> int | None:
-        """How many completions it had sampled after so many steps; None if its settings do not
-        determine that. If an epoch ends inside an update, trl makes a shorter update, and the
-        number is a batch too low for every such epoch."""
-        grpo = self.section("grpo")
-        numbers = list(map(grpo.get, (STEP["grpo"], SAMPLED_AT_ONCE, "num_iterations")))
-        if not all(has_type(number, int) and number > 0 for number in numbers):
-            return None
-        per_step, sampled, iterations = numbers
-        return sampled * math.ceil(step * per_step / (sampled * iterations))
-
-
-def _public_path(path: Path) -> Path:
+def public_path(path: Path) -> Path:
+    """A folder's path relative to the current folder, or only its last two names if it lies
+    elsewhere: a card is published, and the names of the folders above are private."""
     if Path.cwd() in path.parents:
         return path.relative_to(Path.cwd())
     return Path(*path.parts[-2:])
@@ -138,14 +85,14 @@ def _public_path(path: Path) -> Path:
 
 def public(text: str, *folders: Path) -> str:
     """A text as it may be published: in it these folders, and what lies below the current one or
-    the home, have the names of `Run.public_path`."""
+    the home, have the names of `public_path`."""
     for folder in folders:
         path = folder.absolute()
-        text = text.replace(str(path), str(_public_path(path)))
+        text = text.replace(str(path), str(public_path(path)))
     home = os.path.expanduser("~")  # noqa: PTH111, which raises where there is none
     roots = "|".join(map(re.escape, (str(Path.cwd()), home)))
     paths = rf"(?<![\w./-])(?:{roots})(?:/[^\s/'\"`<>|:,;]+)+"
-    return re.sub(paths, lambda match: str(_public_path(Path(match[0]))), text)
+    return re.sub(paths, lambda match: str(public_path(Path(match[0]))), text)
 
 
 def reduced(value: Any) -> Any:
@@ -165,118 +112,14 @@ def reduced(value: Any) -> Any:
     return value
 
 
-def section(recipe: dict, name: str) -> dict:
-    """A section of a recipe's contents; empty if the recipe lacks it."""
-    value = recipe.get(name)
-    if isinstance(value, dict):
-        return value
-    return {}
-
-
-def read_run(folder: Path) -> Run:
-    """The files of a finished run. Raises RecipeError where it is not finished, or a file is not
-    what a run wrote."""
-    if not (folder / "summary.json").is_file():
-        raise RecipeError([f"{folder} holds no finished run"])
-    try:
-        recipe = read_recipe(folder / "recipe.yaml")
-    except Unreadable as error:
-        raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
-    require_grpo(folder, recipe)
-    contents = []
-    for name in ("versions.json", "summary.json", "data.json"):
-        content = read_object(folder / name, LARGEST)
-        if content is None:
-            raise RecipeError([f"{folder / name} is not what a run wrote"])
-        contents.append(content)
-    versions, summary, data = contents
-    for key, value in list(summary.items()):
-        if key not in SUMMARY_TYPES or not has_type(value, SUMMARY_TYPES[key]):
-            del summary[key]
-    problems = data.get("problems")
-    if not has_type(problems, int):
-        problems = None
-    return Run(folder, recipe, versions, summary, problems)
-
-
-def read_recipe(file: Path) -> dict:
-    """The recipe that a run saved, as it was meant. Raises Unreadable where it is no mapping in
-    YAML."""
-    return filled(saved(file))
-
-
-def filled(recipe: dict) -> dict:
-    """A saved recipe as `Recipe.resolved` makes it. An earlier version saved what the recipe set,
-    and how it split a batch; and a field that the libraries have had since then has its default."""
-    recipe = dict(recipe)
-    for name in configs.SECTIONS:
-        if not isinstance(recipe.get(name), dict):
-            continue
-        written = recipe[name]
-        values = usual(name) | written
-        if name in STAGES:
-            if values.get("eval_steps") and "save_steps" not in written:
-                values["save_steps"] = values["eval_steps"]
-            batch = {key: written[key] for key in (STEP[name], SAMPLED_AT_ONCE) if key in written}
-            if all(isinstance(values[key], int) for key in SPLIT[:2]):  # as every run writes it
-                values = configs.with_totals(name, values, 1) | batch
-        recipe[name] = values
-    return recipe
-
-
-def require_grpo(run: Path, recipe: dict):
-    """Refuse a run that an earlier version trained with RLOO: its figures would pass for GRPO's."""
-    algorithm = recipe.get("algorithm")
-    if stage_of(run) == "grpo" and algorithm is not None:
-        message = f"{run} was trained with algorithm: {algorithm!s:.20}; the version of the tag"
-        raise RecipeError([f"{message} before-the-cuts shows it"])
-
-
-def recipe_in(run: Path) -> dict:
-    """The recipe that a run saved, finished or not; empty where it cannot be read."""
-    try:
-        return read_recipe(run_file(run, "recipe.yaml"))
-    except ValueError:
-        return {}
-
-
-def object_in(run: Path, name: str) -> dict:
-    """The object in one of its JSON files; empty where it cannot be read."""
-    try:
-        return read_object(run_file(run, name)) or {}
-    except ValueError:
-        return {}
-
-
 def read_metrics(run: Path) -> list[dict]:
-    """The lines that a run logged, with their step and numbers, and which problems were right (see
-    `schema.configs.RIGHT`). Anything that no run writes is ignored, as is a line that a full disk
-    tore."""
+    """The lines that a run logged, with their step, their finite numbers, and which problems were
+    right (see `schema.configs.RIGHT`). A line that a full disk tore is left out."""
     lines = []
     for line in read_lines(run / "metrics.jsonl"):
-        if has_type(line.get("step"), int):
-            values = {key: value for key, value in line.items() if has_type(value, float)}
-            right = line.get(RIGHT)
-            if isinstance(right, str) and re.fullmatch("[01]+", right):
-                values[RIGHT] = right
-            lines.append(values)
+        numbers = {key: value for key, value in line.items() if key == RIGHT or isfinite(value)}
+        lines.append(numbers)
     return lines
-
-
-def has_type(value: Any, kind: type) -> bool:
-    """Whether a value from a file has this type; a number must be one that a run can measure, and
-    an integer is a float too."""
-    if kind not in (int, float):
-        return type(value) is kind
-    is_number = type(value) in (int, float) and abs(value) < 2**53
-    return is_number and (kind is float or type(value) is int)
-
-
-def texts(value: Any) -> list[str]:
-    """The texts in a list from a file; none if the value is no list."""
-    if not isinstance(value, list):
-        return []
-    return [text for text in value if isinstance(text, str)]
 
 
 def title(path: Path) -> str:
@@ -361,24 +204,12 @@ def read_answers(file: Path) -> list[dict]:
     last line is ignored. Raises ValueError where the file is not what an evaluation wrote."""
     try:
         lines = all_lines(file)
-        _check_answers(lines)
+        for answer in lines[1:]:
+            for key in ANSWER_KEYS:
+                answer[key]
     except (ValueError, TypeError, LookupError) as error:
         description = f"{type(error).__name__}: {error}"
         raise ValueError(f"{file} is not what an evaluation wrote ({description})") from None
     if lines:
         lines[0] = {"top_p": 1.0} | lines[0]  # older evaluations all had this one, and no key
     return lines
-
-
-def _check_answers(lines: list):
-    if not all(isinstance(line, dict) for line in lines):
-        raise TypeError("a line is not a JSON object")
-    for answer in lines[1:]:
-        missing = ANSWER_KEYS - answer.keys()
-        if missing:
-            raise KeyError(min(missing))
-        for key in INTEGERS:
-            if type(answer[key]) is not int or not 0 <= answer[key] < 2**53:
-                raise TypeError(f"one of {', '.join(INTEGERS)} is no whole number")
-        if type(answer["truncated"]) is not bool:
-            raise TypeError("truncated is neither true nor false")

@@ -1,255 +1,202 @@
-"""The folder of one run: new, resumed or finished, and never overwritten once it holds a
-checkpoint. docs/run.md describes its files."""
+"""What a run's folder holds, read once: a new run, an unfinished or a finished one. Whether it is
+the recipe's run says runs/identity.py; runs/writing.py writes it. docs/run.md describes its files.
+"""
 
-import hashlib
-import io
 import json
+import math
 import re
-import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from ruamel.yaml import YAML
-
-from console.faults import Fault, RecipeError
-from console.terminal import is_main_process, make_command, say
-from data.json_files import LARGEST, read_object
-from data.problems import judged_by
-from machine import hardware
-from runs.checkpoints import has_training, newest_good, require_weights
-from runs.files import size_and_hash, sync_tree, weights_of, write_whole
-from runs.identity import (
-    _command_elsewhere,
-    changes,
-    conflict,
-    goes_on,
-)
-from runs.lock import lock
-from runs.versions import sources_of, versions_of
-from schema.configs import SECTIONS, without_place
+from console.faults import RecipeError
+from data.json_files import parsed
+from runs.checkpoints import altered, altered_weights, checkpoints_of, newest_good
+from runs.records import public_path, read_metrics
+from schema import configs
+from schema.configs import SAMPLED_AT_ONCE, STEP
 from schema.recipe import Recipe, load_recipe
 from schema.settings import usual
-from schema.stages import STAGES, finished
-
-# The pass rates that a probe has measured: see evaluation/sample.py.
-PASS_RATES = "pass_rates.jsonl"
-# A stage writes these files before its first checkpoint.
-START_FILES = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
+from schema.stages import STAGES
+from schema.text import Unreadable, saved
 
 
 @dataclass(frozen=True)
-class RunFolder:
-    """`recipe`: as it is saved beside the run. `processes`: how many share each step."""
+class RunState:
+    """What the folder of a stage that trains holds.
 
-    path: Path
-    finished: bool
-    checkpoint: str | None
-    recipe: dict
-    processes: int = 1
+    Attributes:
+        checkpoints: their folders, the newest first, whole or not.
+        recipe: as the run saved it. This and the others are empty where nothing wrote them.
+        versions: what it was made with (runs/versions.py).
+        data: its training problems, by their number and fingerprints.
+        summary: what it came to. It is written last, and so empty where the run is unfinished.
+    """
 
-    def begin(
-        self,
-        rows: list[dict],
-        sampled: Sequence[list[str]] = (),
-        data: dict[str, str] | None = None,
-    ):
-        """Write what the run depends on. Call it only after everything that a user's mistake can
-        make fail: a folder written earlier would stand in the way of the corrected recipe.
+    folder: Path
+    checkpoints: list[Path] = field(default_factory=list)
+    recipe: dict = field(default_factory=dict)
+    versions: dict = field(default_factory=dict)
+    data: dict = field(default_factory=dict)
+    summary: dict = field(default_factory=dict)
 
-        Args:
-            sampled: the texts that the run learns from, for every example that a model has sampled.
-            data: see `data.problems.data_of`.
+    @classmethod
+    def read(cls, folder: Path) -> "RunState":
+        """Read a stage's folder, which need not exist.
 
         Raises:
-            RecipeError: the run began with other training problems, or with other sampled texts.
+            RecipeError: a file in it is not what a run wrote, or the run is of an earlier version
+                whose figures would pass for those of this one.
         """
-        lock(self.path)
-        resumes = has_training(self.path)
-        if not resumes:  # an earlier start may have trained nothing
-            for name in START_FILES:
-                (self.path / name).unlink(missing_ok=True)
-        digest = problems_digest(rows, sampled) | (data or {})
-        self._require_same_problems(self._at_start("data.json", digest, resumes), digest)
-        versions = versions_of(self.recipe)
-        versions["shared_by"] = self.processes
-        versions["sources"] = sources_of(self.recipe, self.path, rows)
-        if not resumes:
-            versions["run"] = secrets.token_hex(8)  # in its checkpoints too
-        before = self._at_start("versions.json", versions, resumes)
-        self._require_same_sources(before, versions)
-        self._say_what_changed(before, versions)
-        # A run that goes on after its end is not finished, whenever the machine stops.
-        (self.path / "summary.json").unlink(missing_ok=True)
-        write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
+        checkpoints = checkpoints_of(folder)
+        summary = read_ours(folder / "summary.json")
+        recipe = _read_recipe(folder, is_needed=bool(checkpoints or summary))
+        versions = read_ours(folder / "versions.json")
+        data = read_ours(folder / "data.json")
+        return cls(folder, checkpoints, recipe, versions, data, summary)
 
-    def _at_start(self, name: str, content: dict, resumes: bool) -> dict:
-        """Read what the run's start wrote in a file. Without that, write the content, and return
-        it."""
-        file = self.path / name
-        written = read_object(file, LARGEST)
-        if written:
-            return written
-        if resumes:  # to refuse the run would lose its checkpoints
-            say(
-                f"{file} was lost: it is written anew, so that a change since the start goes unseen"
-            )
-        write_whole(file, json.dumps(content, indent=2) + "\n")
-        return content
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing is left of a training. An earlier start may have written all else."""
+        return not self.checkpoints and not self.finished
 
-    def _require_same_problems(self, before: dict, now: dict):
-        if all(before.get(key) == now[key] for key in ("problems", "sha256")):
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return bool(self.summary)
+
+    @cached_property
+    def checkpoint(self) -> str | None:
+        """The newest checkpoint without damage of an unfinished run, from which it goes on."""
+        return None if self.finished else newest_good(self.folder)
+
+    @cached_property
+    def metrics(self) -> list[dict]:
+        """The lines of metrics.jsonl."""
+        return read_metrics(self.folder)
+
+    @property
+    def problems(self) -> int | None:
+        """The number of problems that it trained on; None where data.json was lost."""
+        return self.data.get("problems")
+
+    @property
+    def public_path(self) -> Path:
+        """The folder's path as a card may name it: see `records.public_path`."""
+        return public_path(self.folder.absolute())
+
+    def section(self, name: str) -> dict:
+        """A section of its recipe; empty if the recipe lacks it."""
+        return self.recipe.get(name) or {}
+
+    def completions_until(self, step: int) -> int:
+        """How many completions it had sampled after so many steps. If an epoch ends inside an
+        update, trl makes a shorter update, and the number is a batch too low for every such
+        epoch."""
+        grpo = self.section("grpo")
+        sampled = grpo[SAMPLED_AT_ONCE]
+        trained = step * grpo[STEP["grpo"]]
+        return sampled * math.ceil(trained / (sampled * grpo["num_iterations"]))
+
+    def require_weights(self, command: str):
+        """Refuse a finished run whose weights are gone, or are not those that it saved.
+
+        Args:
+            command: the command that trains the run.
+
+        Raises:
+            RecipeError: names the checkpoints that remain, and what to do.
+        """
+        fault = altered_weights(self.folder, self.summary.get("weights"))
+        if fault is None:
             return
-        words, _ = changes(before, now)
-        how = "the data has changed"
-        if words:
-            how += f" ({words})"
-        message = (
-            f"{self.path} began with {_count(before)} training problems, which are not these"
-            f" {_count(now)}: {how}, or the probe that chose them, or what a model"
-            " sampled of them, or evaluate.benchmarks, whose problems are removed from training."
-            f" Change it back, or move {self.path} away"
-        )
-        raise RecipeError([message])
-
-    def _require_same_sources(self, before: dict, now: dict):
-        """Refuse to go on with other models or columns than the run began with. A reward may have
-        been corrected: where its code has changed, say so and note it."""
-        sources = before.get("sources")
-        if not isinstance(sources, dict):  # of an earlier version
-            return
-        changed = []
-        for name, digest in now["sources"].items():
-            if sources.get(name, digest) != digest:
-                changed.append(name)
-        if not changed:
-            return
-        difference = f"{self.path} began with other files behind {' and '.join(changed)}"
-        if not all(name.startswith("rewards.") for name in changed):
-            message = (
-                f"{difference}: change them back, or give this run its own folder (output_dir), or,"
-                f" to go on with them all the same, delete {self.path}/versions.json"
-            )
-            raise RecipeError([message])
-        say(f"{difference}, and goes on with these")
-        before["sources"] = sources | now["sources"]
-        before.setdefault("changed", []).append({"from": self.checkpoint, "sources": changed})
-        write_whole(self.path / "versions.json", json.dumps(before, indent=2) + "\n")
-
-    def _say_what_changed(self, before: dict, now: dict):
-        line = hardware.keep_threads(before.get("threads"))
-        if line:
-            say(f"{line}: the weights may differ in their last digits")
-        if not self.checkpoint:
-            return
-        count = before.get("shared_by")
-        if type(count) is int and count != self.processes:
-            say(
-                f"began on {count} processes, goes on with {self.processes}: the same problems,"
-                " other random numbers"
-            )
-        packages = before.get("packages")
-        if not isinstance(packages, dict):
-            return
-        packages = packages | {"commit": before.get("commit")}  # of the rewards and the verifier
-        changes = []
-        for name, version in (now["packages"] | {"commit": now["commit"]}).items():
-            if version != packages.get(name):
-                changes.append(f"{name} {packages.get(name)} → {version}")
-        if changes:
-            say(
-                "resumed with other versions, with which the weights may differ in their last"
-                f" digits: {', '.join(changes)}"
-            )
-
-    def finish(self, summary: dict):
-        """Mark the run finished, once its files are on the disk."""
-        sync_tree(self.path)
-        weights = {file.name: size_and_hash(file) for file in weights_of(self.path)}
-        text = json.dumps(summary | {"weights": weights}, indent=2)
-        write_whole(self.path / "summary.json", f"{text}\n")
+        remedy = f"delete {self.folder}, and `{command}` trains it again"
+        remaining = [path.name for path in self.checkpoints if not altered(path)]
+        if remaining:
+            remedy = f"delete {self.folder}/summary.json, and `{command}` goes on from its last"
+            remedy += f" checkpoint ({', '.join(remaining)})"
+        raise RecipeError([f"{self.folder} is finished, but {fault}: put it back, or {remedy}"])
 
 
-def problems_digest(rows: list[dict], sampled: Sequence[list[str]] = ()) -> dict:
-    """The content of data.json: the number of a run's problems, and a hash of their texts."""
-    text = json.dumps([judged_by(row) for row in rows] + list(sampled))
-    return {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-
-
-def _count(data: dict) -> str:
-    problems = data.get("problems")
-    return f"{problems:,}" if type(problems) is int else "other"
-
-
-def as_yaml(resolved: dict) -> str:
-    """The text of a recipe as a run saves it (see `Recipe.resolved`). What is None is left out,
-    unless the recipe says so in place of a default."""
-    sections = _without_none(resolved)
-    for name in SECTIONS:
-        for key, value in usual(name).items():
-            if value is not None and resolved.get(name, {}).get(key, value) is None:
-                sections[name][key] = None
-    text = io.StringIO()
-    YAML().dump(sections, text)
-    return text.getvalue()
-
-
-def _without_none(tree: dict) -> dict:
-    """Copy a tree without the keys that are None."""
-    copied = {}
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            copied[key] = _without_none(value)
-        elif value is not None:
-            copied[key] = value
-    return copied
-
-
-def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
-    """Look up the run folder of a recipe's stage.
-
-    Args:
-        to_train: lock the folder, unless its run is finished.
+def read_ours(file: Path) -> dict:
+    """The object in a JSON file that a run wrote; empty where there is no such file.
 
     Raises:
-        RecipeError: another process trains in the folder, or it holds a run of another recipe, or
-            its weights are no longer those that it wrote; the message names what differs and the
-            ways out.
+        RecipeError: it is not what a run wrote.
     """
-    path = recipe.stage_dir(stage)
-    was_finished = finished(path)
-    is_finished = was_finished and not (to_train and goes_on(recipe, stage))
-    if was_finished and not is_finished:
-        _require_no_successor(recipe, stage)
-    if to_train and is_main_process() and not is_finished:
-        lock(path)
-    fault = conflict(recipe, stage, to_train)
-    if fault:
-        raise RecipeError([fault])
-    if is_finished:
-        require_weights(path, make_command(stage, recipe))
-    checkpoint = None
-    if not is_finished:
-        checkpoint = newest_good(path)
-    if was_finished and not is_finished and checkpoint is None:
-        raise RecipeError([f"{path} has no checkpoint to go on from: change the recipe back"])
-    resolved = without_place(recipe.resolved())
-    return RunFolder(path, is_finished, checkpoint, resolved, recipe.processes)
+    try:
+        value = parsed(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        reason = str(error)
+    else:
+        if isinstance(value, dict):
+            return value
+        reason = "it holds no object"
+    raise RecipeError(
+        [f"{file} is not what a run wrote ({reason:.200}): put it back, or delete it"]
+    )
 
 
-def _require_no_successor(recipe: Recipe, stage: str):
-    """Refuse to train a warm start on in its folder once another stage began from it, whose start
-    would be lost. Raises RecipeError with the ways out."""
-    path = recipe.stage_dir(stage)
-    for successor, description in STAGES.items():
-        folder = recipe.stage_dir(successor)
-        if stage == "sft" and description.warm_start and has_training(folder):
-            message = (
-                f"{folder} began from the warm start in {path}, which would be another one: give"
-                f" the longer one its own folder: {_command_elsewhere(recipe, stage)}. Or move"
-                f" {folder} away"
-            )
-            raise RecipeError([message])
+def _read_recipe(folder: Path, is_needed: bool) -> dict:
+    """The recipe that a run saved, in the form in which this version saves it: runs of earlier ones
+    have `data.order: shuffled`, as every run is now. Empty where there is none and it is not
+    needed.
+
+    Raises:
+        RecipeError: it is not what a run wrote, or RLOO trained the run, whose figures would pass
+            for GRPO's.
+    """
+    file = folder / "recipe.yaml"
+    if not is_needed and not file.is_file():
+        return {}
+    try:
+        recipe = saved(file)
+    except Unreadable as error:
+        message = (
+            f"{file} is not what a run wrote ({error}): put it back, or move {folder} away, or give"
+            " this run its own folder (output_dir)"
+        )
+        raise RecipeError([message]) from None
+    data = recipe.get("data") or {}
+    if data.get("order") == "shuffled":
+        del data["order"]
+    algorithm = recipe.get("algorithm")
+    if folder.name != "sft" and algorithm is not None:
+        message = (
+            f"{folder} was trained with algorithm: {algorithm!s:.20}; the version of the tag"
+            " before-the-cuts shows it, and this one takes another folder (output_dir)"
+        )
+        raise RecipeError([message])
+    return filled(recipe)
+
+
+def filled(recipe: dict) -> dict:
+    """A saved recipe as `Recipe.resolved` makes it. An earlier version saved what the recipe set,
+    and how it split a batch; and a field that the libraries have had since then has its default."""
+    recipe = dict(recipe)
+    for name in configs.SECTIONS:
+        written = recipe.get(name)
+        if written is None:
+            continue
+        values = usual(name) | written
+        if name in STAGES:
+            if values.get("eval_steps") and "save_steps" not in written:
+                values["save_steps"] = values["eval_steps"]
+            batch = {key: written[key] for key in (STEP[name], SAMPLED_AT_ONCE) if key in written}
+            values = configs.with_totals(name, values, 1) | batch
+        recipe[name] = values
+    return recipe
+
+
+def read_run(folder: Path) -> RunState:
+    """The finished run in a folder. Raises RecipeError where there is none, or a file is not what a
+    run wrote."""
+    run = RunState.read(folder)
+    if not run.finished:
+        raise RecipeError([f"{folder} holds no finished run"])
+    return run
 
 
 def recipe_of(run: Path) -> Recipe:
@@ -267,33 +214,3 @@ def recipe_of(run: Path) -> Recipe:
     # Its model is asked where it is, as when the run began; nothing of it is sent anywhere.
     place = [f"output_dir={folder}"]
     return load_recipe(run / "recipe.yaml", place, check=(), reads_anywhere=True)
-
-
-def warm_start_of(recipe: Recipe) -> Path | None:
-    """The folder of the finished warm start that GRPO begins with; None where the recipe has none.
-
-    Raises:
-        RecipeError: it is not finished, or is one of another recipe.
-    """
-    if recipe.sft is None:
-        return None
-    path = recipe.stage_dir("sft")
-    if not find_run(recipe, "sft").finished:
-        raise RecipeError(
-            [f"the warm start in {path} is not finished: run `{make_command('sft', recipe)}` first"]
-        )
-    return path
-
-
-def not_probed(recipe: Recipe) -> Fault | None:
-    """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is
-    yet to use them."""
-    if recipe.data.pass_rate is None or finished(recipe.stage_dir("grpo")):
-        return None
-    if (recipe.stage_dir("probe") / PASS_RATES).is_file():
-        return None
-    commands = make_command("probe", recipe)
-    if recipe.sft is not None and not finished(recipe.stage_dir("sft")):
-        commands = f"{make_command('sft', recipe)} && {commands}"
-    message = f"data.pass_rate needs the pass rates of a finished probe: {commands}"
-    return Fault(recipe.place("data", "pass_rate"), message)

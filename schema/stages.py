@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from data.json_files import read_object
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -36,8 +34,7 @@ class Stage:
 
 
 _SFT = ("seed", "model", "adapter", "quantization", "data", "prompt", "tools", "sft")
-# `algorithm`: no recipe has it, but a run that an earlier version trained with RLOO.
-_GRPO = (*_SFT, "rewards", "grpo", "algorithm")
+_GRPO = (*_SFT, "rewards", "grpo")
 _STAGES = (
     Stage(
         "sft",
@@ -75,6 +72,5 @@ def audits_before_training() -> bool:
 
 
 def finished(stage: Path | str) -> bool:
-    """Whether a stage that trains has ended in this folder. Its `summary.json` is written last, and
-    is then not empty."""
-    return bool(read_object(Path(stage, "summary.json")))
+    """Whether a stage that trains has ended in this folder. Its `summary.json` is written last."""
+    return Path(stage, "summary.json").is_file()

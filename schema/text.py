@@ -79,15 +79,7 @@ def saved(file: Path) -> dict:
         raise Unreadable("it is not there") from None
     if not isinstance(value, dict):
         raise Unreadable("it holds no recipe")
-    _drop_order(value)
     return value
-
-
-def _drop_order(values: dict):
-    """Remove `data.order: shuffled`, which runs of earlier versions saved and nothing reads."""
-    data = values.get("data")
-    if isinstance(data, dict) and data.get("order") == "shuffled":
-        del data["order"]
 
 
 def value_of(text: str) -> Any:
@@ -220,7 +212,6 @@ def _read(path: Path) -> Text:
     if not isinstance(values, dict):
         message = f"a recipe is a mapping with the sections {', '.join(REQUIRED)}"
         raise RecipeError([Fault(Place(str(path)), message)])
-    _drop_order(values)
     places: dict[tuple, Place] = {}
     faults = []
     for keys, line in lines:

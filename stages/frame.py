@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from console.faults import RecipeError
 from console.terminal import is_main_process, make_command, make_line, say
-from data.json_files import read_object
 from machine.launch import device_line, is_launched, require, this_machine, to_machine
-from runs.state import RunFolder, find_run, not_probed, warm_start_of
+from runs.identity import find_run, not_probed, warm_start_of
+from runs.state import RunState
+from runs.writing import begin, finish
 from schema.libraries import require_values, training_config
 from schema.settings import Recipe
 from schema.stages import STAGES, Stage, chain
@@ -41,7 +42,7 @@ class Start:
     """
 
     recipe: Recipe
-    folder: RunFolder
+    run: RunState
     args: Any
     tokenizer: Any
     rows: list[dict]
@@ -56,7 +57,7 @@ class Training:
 
     Attributes:
         examples: the number and kind of the training examples, such as `512 problems`.
-        rows, sampled: see `RunFolder.begin`.
+        rows, sampled: see `runs.writing.begin`.
     """
 
     trainer: Any
@@ -92,9 +93,9 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     recipe = to_machine(recipe)
     require(recipe, (name,))
     warm_start = _required_runs(recipe, stage)
-    folder = find_run(recipe, name, to_train=True)
-    if folder.finished:
-        _say_finished(name, folder)
+    run = find_run(recipe, name, to_train=True)
+    if run.finished:
+        _say_finished(name, run)
         return
     recipe = replace(recipe, machine=this_machine())
     say(f"{name}: {device_line(recipe, dtype)}")
@@ -111,7 +112,7 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     tokenizer = load_tokenizer(recipe)
     rows, held_out, data = load_data(recipe)
     _warn_of_golds(rows, recipe)
-    start = Start(recipe, folder, args, tokenizer, rows, held_out, data, warm_start)
+    start = Start(recipe, run, args, tokenizer, rows, held_out, data, warm_start)
     stage_steps = steps(start)
     training = next(stage_steps)
     _train(stage, start, training, interrupts)
@@ -120,21 +121,22 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
         seconds = time.monotonic() - began
         summary = {"steps": training.trainer.state.global_step, "seconds": seconds}
         summary |= trained.summary
-        folder.finish({key: value for key, value in summary.items() if value is not None})
-        _write_pages(stage, folder)
-    place = f"done, in {folder.path} (contents: docs/run.md)"
+        values = {key: value for key, value in summary.items() if value is not None}
+        finish(run.folder, values)
+        _write_pages(stage, run.folder)
+    place = f"done, in {run.folder} (contents: docs/run.md)"
     _say_end(stage, recipe, [*trained.lines, place])
 
 
-def _write_pages(stage: Stage, folder: RunFolder):
+def _write_pages(stage: Stage, folder: Path):
     """Write a finished run's report and its page, and say where they are."""
     from evaluation import run_pages
     from viewer.page import write_beside
 
-    report = run_pages.write(folder.path)
+    report = run_pages.write(folder)
     if stage.samples:
         say(f"{stage.name}: report in {report}")
-    page = write_beside(folder.path)
+    page = write_beside(folder)
     if page:
         say(f"{stage.name}: page in {page}, for any browser")
 
@@ -153,12 +155,11 @@ def _required_runs(recipe: Recipe, stage: Stage) -> Path | None:
     return warm_start
 
 
-def _say_finished(name: str, folder: RunFolder):
-    """Say that the run in a folder is finished, and why if it stopped early."""
-    say(f"{name}: finished already, in {folder.path}")
-    summary = read_object(folder.path / "summary.json") or {}
-    if summary.get("stopped"):
-        say(str(summary["stopped"])[:1000])
+def _say_finished(name: str, run: RunState):
+    """Say that a run is finished, and why if it stopped early."""
+    say(f"{name}: finished already, in {run.folder}")
+    if "stopped" in run.summary:
+        say(run.summary["stopped"])
 
 
 def _say_trackers(name: str, recipe: Recipe):
@@ -185,14 +186,14 @@ def _train(stage: Stage, start: Start, training: Training, interrupts: "Interrup
     from viewer.callback import WritePage
 
     trainer = training.trainer
-    folder = start.folder
+    run = start.run
     require_known_head(trainer, base_model(start.recipe))
     if is_main_process():
-        folder.begin(training.rows, training.sampled, start.data)
-    source = folder.checkpoint or start.warm_start or "the base model"
+        begin(run, start.recipe, training.rows, training.sampled, start.data)
+    source = run.checkpoint or start.warm_start or "the base model"
     say(f"{stage.name}: {training.examples}, from {source}")
-    write_page = WritePage(folder.path)
-    train(trainer, folder, start.recipe, interrupts, stage.name, write_page)
+    write_page = WritePage(run.folder)
+    train(trainer, run, start.recipe, interrupts, stage.name, write_page)
 
 
 def _say_end(stage: Stage, recipe: Recipe, lines: list[str]):

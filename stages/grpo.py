@@ -59,10 +59,10 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     lines.append(f"trained for {duration(seconds)}: {shares}")
     adapter_error = None
     if recipe.adapter is not None and not sharded(trainer):
-        adapter_error = check_adapter(trainer, recipe, tokenizer, rows, start.folder.path)
+        adapter_error = check_adapter(trainer, recipe, tokenizer, rows, start.run.folder)
     resumed_from = None
-    if start.folder.checkpoint:
-        resumed_from = Path(start.folder.checkpoint).name
+    if start.run.checkpoint:
+        resumed_from = Path(start.run.checkpoint).name
     summary = {
         "time": time_used,
         "best_checkpoint": best,

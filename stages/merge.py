@@ -15,12 +15,12 @@ from peft import PeftModel
 from console.faults import RecipeError, said_by_library
 from console.terminal import make_command, say
 from data import prompt
-from data.json_files import read_object
 from evaluation.run_pages import model_card
 from runs.files import sync_tree, weights_hash, write_whole
+from runs.identity import find_run
 from runs.lock import lock
-from runs.records import read_run, some_groups
-from runs.state import find_run
+from runs.records import some_groups
+from runs.state import RunState, read_ours
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries
 from training.merging import merge_at_random, separate_shared
@@ -36,9 +36,10 @@ LIMIT = {"float32": 1e-3, "bfloat16": 0.05, "float16": 0.05}
 def main(recipe: Recipe):
     """Write a recipe's trained policy to `merged/` as one model."""
     quiet_libraries()
-    trained = recipe.stage_dir("grpo")
+    policy = find_run(recipe, "grpo")
+    trained = policy.folder
     merged = recipe.stage_dir("merged")
-    if not find_run(recipe, "grpo").finished:
+    if not policy.finished:
         message = f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"
         raise RecipeError([message])
     if merged.exists():
@@ -77,23 +78,23 @@ def main(recipe: Recipe):
             f" the adapter in {trained} on its base"
         )
         raise RecipeError([message])
-    _finish(partial, merged, trained)
+    _finish(partial, merged, policy)
     say(f"merged model in {merged}: its {described}")
     say(f"next: {make_command('evaluate', recipe, MODEL=[merged])}")
 
 
 def _require_made_from(merged: Path, trained: Path):
     """Refuse a merged model of other weights than the run has now: it was trained on, or anew."""
-    if read_object(merged / MERGED_FROM) != {"weights": weights_hash(trained)}:
+    if read_ours(merged / MERGED_FROM) != {"weights": weights_hash(trained)}:
         message = f"{merged} was not made from the policy that is in {trained} now"
         raise RecipeError([f"{message}: delete it, and the same command merges that one"])
 
 
-def _finish(partial: Path, merged: Path, trained: Path):
+def _finish(partial: Path, merged: Path, policy: RunState):
     """Write what a reader of the merged model needs to know, and give it its name."""
-    weights = {"weights": weights_hash(trained)}
+    weights = {"weights": weights_hash(policy.folder)}
     write_whole(partial / MERGED_FROM, json.dumps(weights, indent=2) + "\n")
-    write_whole(partial / "README.md", model_card(read_run(trained), "merged"))
+    write_whole(partial / "README.md", model_card(policy, "merged"))
     (partial / ".lock").unlink(missing_ok=True)
     sync_tree(partial)
     partial.rename(merged)

@@ -7,8 +7,8 @@ only for half an hour.
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
+from runs.identity import find_run
 from runs.lock import lock
-from runs.state import find_run
 from schema.recipe import Recipe
 from stages.cli import begin
 from training.problem_sets import load_train
@@ -26,7 +26,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         raise RecipeError([Fault(recipe.place("data"), message)])
     sft = find_run(recipe, "sft")
     if sft.finished:
-        say(f"own solutions: the warm start is finished already, in {sft.path}")
+        say(f"own solutions: the warm start is finished already, in {sft.folder}")
         return
     recipe = begin("own solutions", recipe, ("sft", "evaluate"))
 

@@ -21,8 +21,7 @@ from machine import hardware
 from machine.hardware import Card
 from machine.launch import incomplete, launched_here, not_installed
 from runs.checkpoints import has_training
-from runs.identity import conflicts
-from runs.state import not_probed
+from runs.identity import conflicts, not_probed
 from schema.advice import warnings_of
 from schema.recipe import Recipe
 from schema.stages import STAGES, audits_before_training

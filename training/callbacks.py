@@ -1,11 +1,12 @@
 """What a run has beside its trainer, in one list: transformers calls one after another at each
 event, and what one writes the next one reads."""
 
+from pathlib import Path
+
 import torch
 from torch.distributed.fsdp import FSDPModule
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 
-from runs.state import RunFolder
 from schema.recipe import Recipe
 from training.progress import Metrics, ShowAdvice, Stopwatch
 from training.saving import Checkpoints, FiniteNumbers
@@ -14,7 +15,7 @@ from training.saving import Checkpoints, FiniteNumbers
 def callbacks_of(
     trainer: Trainer,
     recipe: Recipe,
-    folder: RunFolder,
+    folder: Path,
     interrupts: TrainerCallback,
     write_page: TrainerCallback,
 ) -> list[TrainerCallback]:
@@ -42,7 +43,7 @@ def callbacks_of(
         stopwatch = Stopwatch()
         callbacks.append(FiniteNumbers())
     callbacks += [write_page, Checkpoints(trainer.args.save_total_limit)]
-    callbacks += [interrupts.progress, stopwatch, Metrics(folder.path)]
+    callbacks += [interrupts.progress, stopwatch, Metrics(folder)]
     return callbacks
 
 

@@ -11,9 +11,9 @@ from console.terminal import say
 from data import prompt
 from data.files import DataError, DataNotReached
 from data.identity import Overlap, fingerprint, overlaps, split_validation
-from data.json_files import LARGEST, read_object
 from data.problems import HIDDEN, for_rewards, is_computed, is_here, load
 from runs.identity import changes, data_of
+from runs.state import RunState
 from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
 from schema.stages import STAGES, finished
@@ -159,7 +159,7 @@ def _never_trained_on(recipe: Recipe, train: list[dict], held_out: list[dict]) -
     data = data_of(train, held_out)
     excluded = set()
     for folder in folders:
-        words, trained = changes(read_object(folder / "data.json", LARGEST) or {}, data)
+        words, trained = changes(RunState.read(folder).data, data)
         excluded |= trained
         if words and trained:
             words += f"; {len(trained):,} held-out problems were trained on, and are left out"

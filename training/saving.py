@@ -8,7 +8,6 @@ transformers keeps the best checkpoint and loads it at the end.
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,9 @@ from console.faults import RunStopped
 from console.terminal import say
 from data import prompt
 from runs.checkpoints import (
-    MANIFEST,
-    checkpoints_of,
     newest_good,
-    resume_advice,
-    step_of,
+    prune,
+    require_room,
     sync_records,
     write_manifest,
 )
@@ -61,23 +58,11 @@ class Checkpoints(TrainerCallback):
             self._prune(Path(args.output_dir), state)
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
-        if not control.should_save or not state.is_world_process_zero:
-            return
-        folder = Path(args.output_dir)
-        checkpoints = checkpoints_of(folder)
-        if checkpoints:
-            files = checkpoints[0].rglob("*")
-            needed = sum(file.stat().st_size for file in files if file.is_file())
-        else:  # the trained weights and AdamW's two moments of them
+        if control.should_save and state.is_world_process_zero:
+            # the trained weights and AdamW's two moments of them
             trained = [weight for weight in model.parameters() if weight.requires_grad]
             needed = 3 * sum(weight.nbytes for weight in trained)
-        free = shutil.disk_usage(folder).free
-        if free < needed:
-            raise RunStopped(
-                f"no room for a checkpoint at step {state.global_step}: it needs"
-                f" {needed / 1e6:,.0f} MB, and {folder} has {free / 1e6:,.0f} MB left. Make room,"
-                f" or lower save_total_limit. {resume_advice(folder)}"
-            )
+            require_room(Path(args.output_dir), state.global_step, needed)
 
     def on_save(self, args, state, control, **kwargs):
         PartialState().wait_for_everyone()  # every process writes a file
@@ -89,28 +74,8 @@ class Checkpoints(TrainerCallback):
         PartialState().wait_for_everyone()
 
     def _prune(self, folder: Path, state):
-        """Remove all checkpoints but the newest and the best."""
-        if not self.keep:
-            return
-        checkpoints = checkpoints_of(folder)
-        # A higher number belongs to a run that could not be resumed: it must not push out this
-        # run's.
-        names = []
-        for checkpoint in checkpoints:
-            if (checkpoint / MANIFEST).is_file() and step_of(checkpoint) <= state.global_step:
-                names.append(checkpoint.name)
-        names = names[: self.keep]
-        if state.best_model_checkpoint:
-            names.append(Path(state.best_model_checkpoint).name)
-        for checkpoint in checkpoints:
-            if checkpoint.name in names:
-                continue
-            try:
-                # A checkpoint that is removed in part must not count.
-                (checkpoint / MANIFEST).unlink(missing_ok=True)
-                shutil.rmtree(checkpoint)
-            except OSError as error:  # NFS keeps a file that a backup has open
-                say(f"{checkpoint} cannot be deleted ({error.strerror}): delete it yourself")
+        if self.keep:
+            prune(folder, self.keep, state.global_step, state.best_model_checkpoint)
 
 
 class FiniteNumbers(TrainerCallback):

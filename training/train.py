@@ -39,7 +39,7 @@ from data import hub
 from runs.checkpoints import checkpoints_of, has_training, resume_advice
 from runs.lock import run_folders, unwritten
 from runs.records import public
-from runs.state import RunFolder
+from runs.state import RunState
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
 from training.callbacks import callbacks_of
@@ -155,13 +155,13 @@ def _agreed(caught: int | None) -> int | None:
 @hub.offline()  # at every save peft would ask it for the base model's config
 def train(
     trainer: Trainer,
-    folder: RunFolder,
+    run: RunState,
     recipe: Recipe,
     interrupts: Interrupts,
     stage: str,
     write_page: TrainerCallback,
 ):
-    """Train from the folder's checkpoint, or from the start without one, and save the model.
+    """Train from the run's checkpoint, or from the start without one, and save the model.
 
     After a signal the program ends once the step is finished and saved, with exit code 75 for
     SIGTERM and 130 for SIGINT.
@@ -171,12 +171,12 @@ def train(
             message says what to change.
         RecipeError: the checkpoint is of another kind of launcher, or of another account.
     """
-    run_folders.append(folder.path)
-    if folder.checkpoint:
-        require_same_sharding(trainer, folder.checkpoint)
+    run_folders.append(run.folder)
+    if run.checkpoint:
+        require_same_sharding(trainer, run.checkpoint)
         if sharded(trainer):
-            require_own_checkpoints(folder.path)
-    callbacks = callbacks_of(trainer, recipe, folder, interrupts, write_page)
+            require_own_checkpoints(run.folder)
+    callbacks = callbacks_of(trainer, recipe, run.folder, interrupts, write_page)
     trainer.callback_handler.callbacks = callbacks
     trainer.args.save_total_limit = None  # the library would prune before the new one is complete
     if STAGES[stage].samples and trainer.rollout:
@@ -184,50 +184,50 @@ def train(
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     _end_at_the_last_step(trainer)
     try:
-        _resume(trainer, folder, interrupts.progress)
+        _resume(trainer, run, interrupts.progress)
         if interrupts.agreed is not None:
-            _leave_after_signal(trainer, folder, recipe, interrupts, stage)
+            _leave_after_signal(trainer, run, recipe, interrupts, stage)
         trainer.save_model()
     except Exception as error:
-        stop = _stop_for(error, folder, recipe, stage)
+        stop = _stop_for(error, run, recipe, stage)
         if stop is None:
             raise
         raise stop from error
 
 
 def _leave_after_signal(
-    trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str
+    trainer: Trainer, run: RunState, recipe: Recipe, interrupts: Interrupts, stage: str
 ):
     """End the program, and say which command resumes the run."""
     step = trainer.state.global_step
     steps = trainer.state.max_steps
-    say(f"{stage}: stopped at step {step} of {steps}, saved in {folder.path}/checkpoint-{step}")
+    say(f"{stage}: stopped at step {step} of {steps}, saved in {run.folder}/checkpoint-{step}")
     command = make_command(chain() or stage, recipe)
     say(f"the same command resumes from there\nnext: {command}")
     leave_group()
     leave(EXIT_CODES[interrupts.agreed])
 
 
-def _stop_for(error: Exception, folder: RunFolder, recipe: Recipe, stage: str) -> RunStopped | None:
+def _stop_for(error: Exception, run: RunState, recipe: Recipe, stage: str) -> RunStopped | None:
     """The message with which a run ends after an error that its user can mend; None for any other
     error."""
     if is_out_of_memory(error):
-        message = f"{out_of_memory(recipe, stage)}\n{resume_advice(folder.path)}"
+        message = f"{out_of_memory(recipe, stage)}\n{resume_advice(run.folder)}"
         return RunStopped(message, OUT_OF_MEMORY)
     package = raised_by(error)
     if package == "requests":  # trl's client, which asked again for about a minute
         message = "the vLLM server is gone: see its output, and start it again."
         code = EXIT_CODES[signal.SIGTERM]
-        return RunStopped(f"{message} {resume_advice(folder.path)}", code)
+        return RunStopped(f"{message} {resume_advice(run.folder)}", code)
     is_refusal = package and isinstance(error, (*REFUSALS, RuntimeError, StrictDataclassError))
     is_refusal = is_refusal or package == TEMPLATE
     if not is_refusal or is_lost(error) or unwritten(error):
         return None
-    trace = folder.path / "error.txt"
-    full = public("".join(traceback.format_exception(error)), folder.path)
+    trace = run.folder / "error.txt"
+    full = public("".join(traceback.format_exception(error)), run.folder)
     trace.write_text(clean(full), encoding="utf-8")
     message = f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace})."
-    return RunStopped(f"{message} {resume_advice(folder.path)}")
+    return RunStopped(f"{message} {resume_advice(run.folder)}")
 
 
 def sharded(trainer: Trainer) -> bool:
@@ -316,11 +316,11 @@ def require_known_head(trainer: Trainer, name: str):
         raise RecipeError([message])
 
 
-def _resume(trainer: Trainer, folder: RunFolder, progress: Progress):
-    """Train from the folder's checkpoint, or from the start without one. Raises RunStopped where a
+def _resume(trainer: Trainer, run: RunState, progress: Progress):
+    """Train from the run's checkpoint, or from the start without one. Raises RunStopped where a
     library cannot read the checkpoint."""
     try:
-        checkpoint = folder.checkpoint
+        checkpoint = run.checkpoint
         if checkpoint and not sharded(trainer):
             policy = trainer.accelerator.unwrap_model(trainer.model)
             if isinstance(policy, PeftModel):
@@ -328,20 +328,20 @@ def _resume(trainer: Trainer, folder: RunFolder, progress: Progress):
                 # second one.
                 loaded = policy.load_adapter(checkpoint, "default", is_trainable=True)
                 if loaded.missing_keys:
-                    raise _not_resumed(folder, f"it lacks {loaded.missing_keys[0]}")
+                    raise _not_resumed(run, f"it lacks {loaded.missing_keys[0]}")
         trainer.train(resume_from_checkpoint=checkpoint)
     except Exception as error:
-        has_begun = folder.checkpoint is None or progress.step is not None
+        has_begun = run.checkpoint is None or progress.step is not None
         has_message = isinstance(error, OSError) or is_out_of_memory(error) or is_lost(error)
         if has_begun or has_message or raised_by(error) is None:
             raise
         first_line = (str(error).strip().splitlines() or [""])[0]
-        raise _not_resumed(folder, f"{type(error).__name__}: {first_line:.200}") from error
+        raise _not_resumed(run, f"{type(error).__name__}: {first_line:.200}") from error
 
 
-def _not_resumed(folder: RunFolder, reason: str) -> RunStopped:
+def _not_resumed(run: RunState, reason: str) -> RunStopped:
     advice = "delete it, and the same command resumes from the one before it"
-    return RunStopped(f"{folder.checkpoint} cannot be resumed ({reason}): {advice}")
+    return RunStopped(f"{run.checkpoint} cannot be resumed ({reason}): {advice}")
 
 
 def _end_at_the_last_step(trainer: Trainer):

@@ -14,7 +14,8 @@ import jinja2
 
 from console.terminal import say
 from runs.files import write_whole
-from runs.records import SAME_QUESTIONS, completion_files, public, recipe_in, require_grpo
+from runs.records import SAME_QUESTIONS, completion_files, public
+from runs.state import RunState
 from viewer import groups
 from viewer.runs import (
     about,
@@ -104,34 +105,31 @@ def _answers(runs: list[Path]) -> dict[str, str]:
     answers = {}
     descriptions = []
     for number, run in enumerate(runs):
-        recipe = recipe_in(run)
-        require_grpo(run, recipe)
-        description = describe(run, recipe)
+        state = RunState.read(run)
+        description = describe(state)
         descriptions.append(description)
-        answers_of_run = _answers_of(run, recipe, description, as_json, LARGEST // len(runs))
+        answers_of_run = _answers_of(state, description, as_json, LARGEST // len(runs))
         for question, text in answers_of_run.items():
             answers[f"{number}/{question}"] = text
     answers["runs"] = as_json.text(descriptions)
     return answers
 
 
-def _answers_of(
-    run: Path, recipe: dict, description: dict, as_json: "Json", room: int
-) -> dict[str, str]:
+def _answers_of(run: RunState, description: dict, as_json: "Json", room: int) -> dict[str, str]:
     """The answers about one run, in about `room` bytes."""
     answers = {
-        "curves": as_json.answer(curves, run),
-        "advice": as_json.answer(advice, run, recipe),
-        "results": as_json.answer(results, run),
-        "about": as_json.answer(about, run, recipe),
+        "curves": as_json.answer(curves, run.folder),
+        "advice": as_json.answer(advice, run),
+        "results": as_json.answer(results, run.folder),
+        "about": as_json.answer(about, run),
     }
     room -= size_of(answers)
     evaluations = description["evaluations"]
     for benchmark, labels in evaluations.items():
         if len(labels) > 1:
             share = max(0, room) // 3 // len(evaluations)
-            answers |= _evaluation(run, benchmark, labels, as_json, share)
-    return answers | _groups(run, description, as_json, room - size_of(answers))
+            answers |= _evaluation(run.folder, benchmark, labels, as_json, share)
+    return answers | _groups(run.folder, description, as_json, room - size_of(answers))
 
 
 def size_of(answers: dict[str, str]) -> int:

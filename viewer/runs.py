@@ -12,19 +12,16 @@ from runs.records import (
     CONTROL,
     evaluations,
     name_of,
-    object_in,
     read_answers,
     read_metrics,
     reduced,
     run_file,
-    section,
     stage_of,
-    texts,
 )
+from runs.state import RunState
 from schema.configs import RIGHT, SECTIONS
 from schema.sections import flat
 from schema.settings import without_usual
-from schema.stages import finished
 from training.watch import advice_on
 
 # The settings that the page uses; their defaults are trl's.
@@ -47,46 +44,38 @@ KINDS = {
 }
 
 
-def describe(run: Path, recipe: dict) -> dict[str, Any]:
+def describe(run: RunState) -> dict[str, Any]:
     """A run as JSON: its names, settings, rewards with their weights, state, hardware and
-    evaluations. `recipe`: as it was saved."""
-    summary = object_in(run, "summary.json")
-    stage = stage_of(run)
-    values = section(recipe, stage)
-    settings = {key: _plain(values.get(key)) for key in SETTINGS}
-    weights, weight_of_steps = _weights(recipe)
-    stopped = summary.get("stopped")
-    best = summary.get("best_checkpoint")
-    hardware = texts(object_in(run, "versions.json").get("hardware"))
+    evaluations."""
+    stage = stage_of(run.folder)
+    values = run.section(stage)
+    weights, weight_of_steps = _weights(run.section("rewards"))
+    best = run.summary.get("best_checkpoint")
     return {
-        "name": name_of(run),
+        "name": name_of(run.folder),
         "stage": stage,
-        "settings": settings,
+        "settings": {key: values.get(key) for key in SETTINGS},
         "rewards": weights,
         "weight_of_steps": weight_of_steps,
-        "finished": bool(summary),
-        "steps": finite(summary.get("steps")),
-        "stopped": stopped[:1000] if isinstance(stopped, str) else None,
-        "result": Path(best).name if isinstance(best, str) else None,
-        "hardware": [text[:200] for text in hardware],
-        "evaluations": evaluations(run),
+        "finished": run.finished,
+        "steps": run.summary.get("steps"),
+        "stopped": run.summary.get("stopped"),
+        "result": Path(best).name if best else None,
+        "hardware": run.versions.get("hardware", []),
+        "evaluations": evaluations(run.folder),
     }
 
 
-def _weights(recipe: dict) -> tuple[dict[str, float], float | None]:
+def _weights(rewards: dict[str, dict]) -> tuple[dict[str, float], float | None]:
     """(the weight of each reward in a completion's total, the weight of a reward of steps). A
     reward of steps is no part of a completion's total; None if there is none."""
     weights = {}
     weight_of_steps = None
-    for name, options in section(recipe, "rewards").items():
-        if not isinstance(options, dict):
-            options = {}
-        weight = finite(options.get("weight"))
-        if weight is None:
-            weight = 1.0
-        if "steps" in options and weight_of_steps is None:
-            weight_of_steps = weight
-        weights[str(name)] = 0.0 if "steps" in options else weight
+    for name, options in rewards.items():
+        weights[name] = options.get("weight", 1.0)
+        if "steps" in options:
+            weight_of_steps = weights[name]
+            weights[name] = 0.0
     return weights, weight_of_steps
 
 
@@ -143,20 +132,12 @@ def evenly(rows: list, count: int) -> list:
     return [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
 
 
-def advice(run: Path, recipe: dict) -> list[dict[str, Any]]:
+def advice(run: RunState) -> list[dict[str, Any]]:
     """The advice of docs/trouble.md's rules, which are for GRPO, on the run so far."""
-    if stage_of(run) != "grpo":
+    if stage_of(run.folder) != "grpo":
         return []
-    advice = advice_on(read_metrics(run), recipe, finished(run))
+    advice = advice_on(run.metrics, run.recipe, run.finished)
     return [sentence._asdict() for sentence in advice]
-
-
-def _plain(value: Any) -> Any:
-    """A setting in a form that JSON can express: text, a truth value or a finite number."""
-    is_exact = type(value) is int and abs(value) < 2**53
-    if is_exact or isinstance(value, str | bool):
-        return value
-    return finite(value)
 
 
 def finite(value: Any) -> float | None:
@@ -168,27 +149,27 @@ def finite(value: Any) -> float | None:
     return None
 
 
-def about(run: Path, recipe: dict) -> dict[str, dict[str, str]]:
+def about(run: RunState) -> dict[str, dict[str, str]]:
     """The inputs of a run, as texts by `section.key`: its `recipe` without defaults of the
     libraries' fields, and `filled` with them, as it was saved; its `data`; and the `versions` of
     the software."""
-    short = dict(recipe)
+    short = dict(run.recipe)
     for name in SECTIONS:
-        if isinstance(recipe.get(name), dict):
-            short[name] = without_usual(name, recipe[name])
-    data = object_in(run, "data.json")
+        if run.section(name):
+            short[name] = without_usual(name, run.section(name))
+    data = {key: run.data[key] for key in ("problems", "sha256") if key in run.data}
     return {
         "recipe": _texts_by_key(reduced(short)),
-        "filled": _texts_by_key(reduced(recipe)),
-        "data": _texts_by_key({key: data[key] for key in ("problems", "sha256") if key in data}),
-        "versions": _texts_by_key(object_in(run, "versions.json")),
+        "filled": _texts_by_key(reduced(run.recipe)),
+        "data": _texts_by_key(data),
+        "versions": _texts_by_key(run.versions),
     }
 
 
 def _texts_by_key(content: dict) -> dict[str, str]:
     by_key = {}
     for key, value in flat(content).items():
-        if isinstance(value, list) and texts(value) == value:
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = ", ".join(value)
         if not isinstance(value, str):
             value = json.dumps(value, ensure_ascii=False, default=str)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from runs.records import read_recipe
+from runs.state import RunState
 from schema.configs import ACCURACY
 
 TITLES = {
@@ -32,7 +32,7 @@ def main():
     figure = Figure(figsize=(8, 3), layout="constrained")  # inches
     all_axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for run in options.runs:
-        recipe = read_recipe(run / "grpo" / "recipe.yaml")
+        recipe = RunState.read(run / "grpo").recipe
         size = recipe["grpo"]["completions_per_generation"]
         text = (run / "grpo" / "metrics.jsonl").read_text(encoding="utf-8")
         lines = [json.loads(line) for line in text.splitlines()]

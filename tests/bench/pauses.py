@@ -28,7 +28,7 @@ SHARED = {
     "loading the model": ("training.model.load_weights", 1, 0.05),
     "a step": ("transformers.Trainer.training_step", 40, 0.01),
     "saving": ("training.saving.write_manifest", 1, 0.005),
-    "the end": ("runs.state.RunFolder.finish", 1, 0.005),
+    "the end": ("stages.frame.finish", 1, 0.005),
 }
 PHASES = {
     "sft": SHARED,

@@ -7,6 +7,7 @@ import pytest
 from console.faults import RecipeError
 from data.identity import fingerprint
 from data.problems import load
+from runs.writing import as_yaml
 from schema.recipe import load_recipe
 from tests.tables import cases
 from training.problem_sets import load_data, train_and_held_out
@@ -29,6 +30,7 @@ def finish(recipe):
     data = load_data(recipe)[2]
     folder = recipe.stage_dir("grpo")
     folder.mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(as_yaml(recipe.resolved()))
     (folder / "data.json").write_text(json.dumps(data))
     (folder / "summary.json").write_text('{"steps": 1}')
 

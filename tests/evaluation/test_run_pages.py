@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from console.faults import RecipeError
 from evaluation import pictures, run_pages
 from runs.files import weights_hash
-from runs.records import Run
+from runs.state import RunState
 from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
 from tests.made_runs import chat, write_json
@@ -208,7 +208,7 @@ def test_a_text_cannot_break_out(run):
         "data": {"train": [HOSTILE, {HOSTILE: {HOSTILE: HOSTILE}}]},
         "prompt": {"system": HOSTILE},
         "rewards": {HOSTILE: {"weight": HOSTILE, "steps": HOSTILE}},
-        "grpo": {"learning_rate": HOSTILE, "max_steps": HOSTILE},
+        "grpo": {"learning_rate": HOSTILE},
         "sft": {"max_steps": HOSTILE},
         "adapter": {"r": HOSTILE},
     }
@@ -270,6 +270,6 @@ def test_long_texts_are_cut(run, undrawn):
 def test_a_warm_start_of_the_models_own_solutions_is_a_fact(tmp_path):
     given = {"train": ["arithmetic"], "own_solutions": {"samples": 4}}
     recipe = {"data": given, "sft": {"max_steps": 5}}
-    assert run_pages.facts(Run(tmp_path, recipe, {}, {}, None))["has_own_solutions"]
+    assert run_pages.facts(RunState(tmp_path, recipe=recipe))["has_own_solutions"]
     for other in ({"data": given}, {"data": given | {"own_solutions": None}, "sft": {}}):
-        assert not run_pages.facts(Run(tmp_path, other, {}, {}, None))["has_own_solutions"]
+        assert not run_pages.facts(RunState(tmp_path, recipe=other))["has_own_solutions"]

@@ -10,7 +10,8 @@ from ruamel.yaml import YAML
 from console.faults import RecipeError
 from machine import hardware
 from machine.launch import device_line, on_this_machine, to_machine
-from runs.identity import conflict
+from runs import identity
+from runs.state import RunState
 from runs.versions import versions_of
 from schema.libraries import training_config
 from schema.recipe import load_recipe
@@ -235,6 +236,9 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path, machine):
         recipe(f"output_dir={tmp_path}", *words) for words in ([], ["model.dtype=float32"])
     )
     (tmp_path / "sft/checkpoint-1").mkdir(parents=True)
+
+    def conflict(wanted, stage):
+        return identity.conflict(wanted, RunState.read(tmp_path / stage))
 
     def begun(by):
         keys = ("seed", "model", "adapter", "data", "prompt", "sft")

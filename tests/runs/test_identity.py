@@ -9,8 +9,9 @@ import pytest
 from transformers import TrainerState, TrainingArguments
 
 from console.faults import RecipeError
-from runs.identity import conflict
-from runs.state import RunFolder, as_yaml, find_run
+from runs import identity, writing
+from runs.identity import find_run
+from runs.state import RunState
 from runs.versions import BASE, sources_of
 from schema import configs
 from schema.recipe import load_recipe
@@ -31,10 +32,14 @@ def read(folder, *overrides: str):
     return load_recipe(TINY, [f"output_dir={folder}", *overrides], check=())
 
 
+def conflict(recipe, stage: str, to_train: bool = False):
+    return identity.conflict(recipe, RunState.read(recipe.stage_dir(stage)), to_train)
+
+
 def begun(folder, *overrides: str, step: int = 4, summary: dict | None = None):
     """A run of GRPO with a checkpoint, finished where it has a summary."""
     recipe = read(folder, *overrides)
-    find_run(recipe, "grpo", to_train=True).begin(ROWS)
+    writing.begin(find_run(recipe, "grpo", to_train=True), recipe, ROWS)
     (folder / f"grpo/checkpoint-{step}").mkdir()
     if summary:
         write_json(folder / "grpo/summary.json", summary)
@@ -68,8 +73,9 @@ def test_a_run_that_rloo_trained_is_another(tmp_path):
     begun(tmp_path)
     with (tmp_path / "grpo/recipe.yaml").open("a") as file:
         file.write("algorithm: rloo\n")
-    assert "algorithm: rloo there, None here" in fault(tmp_path)
-    assert str(conflict(read(tmp_path), "sft") or "") == ""
+    with pytest.raises(RecipeError, match=r"trained with algorithm: rloo; the version of the tag"):
+        conflict(read(tmp_path), "grpo")
+    assert conflict(read(tmp_path), "sft") is None
 
 
 def test_the_best_checkpoint_is_one_of_those_saved(tmp_path):
@@ -98,7 +104,7 @@ def test_a_warm_start_that_grpo_began_from_is_not_trained_on(tmp_path):
     (tmp_path / "sft").mkdir()
     recipe = read(tmp_path, *STEADY, "sft={max_steps: 3}")
     write_json(tmp_path / "sft/summary.json", {"steps": 3})
-    (tmp_path / "sft/recipe.yaml").write_text(as_yaml(recipe.resolved()))
+    (tmp_path / "sft/recipe.yaml").write_text(writing.as_yaml(recipe.resolved()))
     longer = read(tmp_path, *STEADY, "sft={max_steps: 6}")
     with pytest.raises(RecipeError, match=r"grpo began from the warm start in .* its own folder"):
         find_run(longer, "sft", to_train=True)
@@ -112,8 +118,9 @@ def test_a_finished_run_without_checkpoints_is_not_begun_anew(tmp_path):
     assert (tmp_path / "grpo/summary.json").is_file()
 
 
-def with_own_files(folder, own_file) -> RunFolder:
-    """A run that began with a reward, what it imports, and a model that are the user's files."""
+def with_own_files(folder, own_file):
+    """A function that begins a run again with some rows. Its reward, what that imports, and its
+    model are the user's files."""
     own_file("paid.py", f"def late():\n    from pays import AMOUNT\n{PAY}")
     (folder / "pays.py").write_text("AMOUNT = 1\n")
     (folder / "base").mkdir()
@@ -121,30 +128,36 @@ def with_own_files(folder, own_file) -> RunFolder:
     rewards = {"paid.pay": {"weight": 1.0}, "correct_answer": {}}
     recipe = replace(begun(folder), rewards=rewards)
     model = replace(recipe.model, name_or_path=str(folder / "base"))
-    run = RunFolder(folder / "grpo", False, None, replace(recipe, model=model).resolved())
-    (run.path / "versions.json").unlink()
-    run.begin(ROWS)
-    run.begin(ROWS)
-    return run
+    recipe = replace(recipe, model=model)
+
+    def begin_again(rows=ROWS):
+        writing.begin(RunState.read(folder / "grpo"), recipe, rows)
+
+    (folder / "grpo/versions.json").unlink()
+    begin_again()
+    begin_again()
+    return begin_again
 
 
 @pytest.mark.parametrize("name", ["paid.py", "pays.py"])
 def test_a_reward_that_was_corrected_is_said_once_and_noted(name, tmp_path, own_file, capsys):
-    run = with_own_files(tmp_path, own_file)
+    begin_again = with_own_files(tmp_path, own_file)
     file = tmp_path / name
     file.write_text(f"{file.read_text()}# corrected\n")
-    message = f"{run.path} began with other files behind rewards.paid.pay, and goes on with these"
+    message = (
+        f"{tmp_path}/grpo began with other files behind rewards.paid.pay, and goes on with these"
+    )
     assert message not in capsys.readouterr().out
-    run.begin(ROWS)
-    run.begin(ROWS)
+    begin_again()
+    begin_again()
     assert capsys.readouterr().out.count(message) == 1
-    versions = json.loads((run.path / "versions.json").read_text())
+    versions = json.loads((tmp_path / "grpo/versions.json").read_text())
     assert versions["changed"] == [{"from": None, "sources": ["rewards.paid.pay"]}]
 
 
 @pytest.mark.parametrize("changed", ["columns of data.train", BASE])
 def test_other_columns_or_another_model_are_refused(changed, tmp_path, own_file, capsys):
-    run = with_own_files(tmp_path, own_file)
+    begin_again = with_own_files(tmp_path, own_file)
     rows = ROWS
     if changed == BASE:
         (tmp_path / "base/chat_template.jinja").write_text("{{ messages[0] }}")
@@ -152,10 +165,10 @@ def test_other_columns_or_another_model_are_refused(changed, tmp_path, own_file,
         rows = [ROWS[0] | {"level": 4}]
     own_file("paid.py", f"{PAY}# corrected as well\n")
     with pytest.raises(RecipeError, match=rf"behind .*{changed}.*: change them back, or") as error:
-        run.begin(rows)
+        begin_again(rows)
     file = re.search(r"to go on with them all the same, delete (\S+)$", str(error.value))[1]
     Path(file).unlink()
-    run.begin(rows)
+    begin_again(rows)
     assert f"{file} was lost" in capsys.readouterr().out
 
 

@@ -10,9 +10,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from data import hub
-from runs import checkpoints, files, state, versions
-from runs.identity import conflict, data_of
-from runs.state import find_run, not_probed, recipe_of
+from runs import checkpoints, files, identity, versions, writing
+from runs.identity import data_of, find_run, not_probed
+from runs.state import RunState, recipe_of
 from runs.versions import BASE
 from schema.configs import STEP
 from schema.recipe import RecipeError, load_recipe
@@ -30,20 +30,28 @@ def read(folder, *overrides: str):
     return load_recipe(RECIPE, [f"output_dir={folder}", *overrides], check=())
 
 
+def conflict(recipe, stage: str):
+    return identity.conflict(recipe, RunState.read(recipe.stage_dir(stage)))
+
+
+def begin(recipe, stage: str, rows: list, sampled=(), data=None):
+    writing.begin(find_run(recipe, stage), recipe, rows, sampled, data)
+
+
 def begun(folder, stage: str, *overrides: str):
     """The recipe of a run that has a checkpoint."""
     recipe = read(folder, *overrides)
-    find_run(recipe, stage).begin(ROWS)
+    begin(recipe, stage, ROWS)
     (folder / stage / "checkpoint-1").mkdir()
     return recipe
 
 
 def test_a_start_that_trained_nothing_is_not_in_the_way(tmp_path):
-    find_run(read(tmp_path), "sft").begin(ROWS)
+    begin(read(tmp_path), "sft", ROWS)
     (tmp_path / "sft/metrics.jsonl").write_text('{"step": 1}\n')
     mended = read(tmp_path, "sft.learning_rate=1e-4")
     assert conflict(mended, "sft") is None
-    find_run(mended, "sft").begin([{"problem": "other", "solution": "2"}])
+    begin(mended, "sft", [{"problem": "other", "solution": "2"}])
     saved = YAML(typ="safe").load((tmp_path / "sft/recipe.yaml").read_text())
     assert saved["sft"]["learning_rate"] == 1e-4
     assert not (tmp_path / "sft/metrics.jsonl").exists()
@@ -56,7 +64,7 @@ def test_the_saved_recipe_is_a_recipe(tmp_path):
     overrides = [f"output_dir={tmp_path}", "grpo.max_steps=3"]
     overrides += ["evaluate.samples=2", "evaluate.temperature=0.5"]
     recipe = load_recipe(RECIPE, overrides, check=())
-    find_run(recipe, "grpo").begin(ROWS)
+    begin(recipe, "grpo", ROWS)
     again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1], check=())
     assert again.resolved() == recipe.resolved()
     assert "null" not in (tmp_path / "grpo/recipe.yaml").read_text()
@@ -75,7 +83,7 @@ def test_a_run_tells_which_packages_and_which_commits_of_the_hub_it_had(tmp_path
     (tmp_path / "vllm-0.31.0.dist-info").mkdir()
     (tmp_path / "vllm-0.31.0.dist-info/METADATA").write_text("Name: vllm\nVersion: 0.31.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    find_run(read(tmp_path), "sft").begin([])
+    begin(read(tmp_path), "sft", [])
     found = json.loads((tmp_path / "sft/versions.json").read_text())
     packages = found["packages"]
     assert found["revisions"] == {"someone/sums": "e53f048"}
@@ -106,7 +114,8 @@ def test_a_run_of_an_earlier_version_that_shuffled_its_problems_goes_on(tmp_path
     saved = tmp_path / "grpo/recipe.yaml"
     replace_text(saved, "data:\n", "data:\n  order: shuffled\n")
     assert conflict(recipe, "grpo") is None
-    assert recipe_of(tmp_path / "grpo").data == recipe.data
+    with pytest.raises(RecipeError, match=r"unknown key data.order: GRPO shuffles its"):
+        recipe_of(tmp_path / "grpo")
     replace_text(saved, "order: shuffled", "order: easy first")
     assert "  data.order: easy first there, None here" in conflict(recipe, "grpo").message
 
@@ -124,18 +133,18 @@ def test_what_a_warm_start_of_the_models_own_making_depends_on(own, override, ke
 
 def test_own_solutions_that_were_sampled_anew_are_told(tmp_path):
     recipe = begun(tmp_path, "sft", OWN)
-    find_run(recipe, "sft").begin(ROWS)  # as it was begun there
+    begin(recipe, "sft", ROWS)  # as it was begun there
     with pytest.raises(RecipeError, match="or what a model sampled of them"):
-        find_run(recipe, "sft").begin(ROWS, [["1 + 1?", "so", "2"]])
+        begin(recipe, "sft", ROWS, [["1 + 1?", "so", "2"]])
 
 
 def test_a_refusal_says_how_the_data_has_changed(tmp_path):
     recipe = begun(tmp_path, "sft")
     (tmp_path / "sft/data.json").unlink()
-    find_run(recipe, "sft").begin(ROWS, data=data_of(ROWS, []))
+    begin(recipe, "sft", ROWS, data=data_of(ROWS, []))
     more = [*ROWS, ROWS[0] | {"problem": "One more?"}]
     with pytest.raises(RecipeError, match=r"has changed \(1 problems added, 0 removed\)"):
-        find_run(recipe, "sft").begin(more, data=data_of(more, []))
+        begin(recipe, "sft", more, data=data_of(more, []))
 
 
 def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
@@ -191,7 +200,6 @@ def test_a_place_that_cannot_be_written_is_told_first():
 
 
 NOT_WRITTEN = "trainer_state.json is not the file that was written (67 bytes)"
-FALSE = ('[1e999, "x"]', '[9999999999999999, "x"]', '["67", "x"]', "[67]", "3", "null")
 STATE = '{"best_model_checkpoint": null, "global_step": 1, "epoch": 0.00125}'
 
 
@@ -231,22 +239,23 @@ def test_an_adapter_goes_on_the_base_that_it_was_trained_on_wherever_that_is(tmp
 def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_remain(tmp_path):
     folder = tmp_path / "grpo"
     folder.mkdir()
+    (folder / "recipe.yaml").write_text("seed: 1\n")
     (folder / "model.safetensors").write_bytes(b"trained")
     write_json(folder / "config.json", {"rope_theta": 1})
-    find_run(read(tmp_path), "grpo").finish({"steps": 2})
-    checkpoints.require_weights(folder, "make grpo")
+    writing.finish(folder, {"steps": 2})
+    RunState.read(folder).require_weights("make grpo")
     write_json(folder / "config.json", {"rope_theta": 2})
     with pytest.raises(RecipeError, match=r"finished, but config\.json is not the file"):
-        checkpoints.require_weights(folder, "make grpo")
+        RunState.read(folder).require_weights("make grpo")
     write_json(folder / "config.json", {"rope_theta": 1})
     os.utime(folder / "model.safetensors", (0, 0))  # a copy has another time
-    checkpoints.require_weights(folder, "make grpo")
+    RunState.read(folder).require_weights("make grpo")
     (folder / "model.safetensors").write_bytes(b"another")
     anew = (
         r"is not the file that was .* put it back, or delete \S+, and `make grpo` trains it again"
     )
     with pytest.raises(RecipeError, match=anew):
-        checkpoints.require_weights(folder, "make grpo")
+        RunState.read(folder).require_weights("make grpo")
     (folder / "model.safetensors").unlink()
     whole(folder / "checkpoint-1", trainer_state=STATE)
     whole(folder / "checkpoint-2", trainer_state=STATE)
@@ -255,27 +264,22 @@ def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_r
         r"model.safetensors is missing: .* `make grpo` goes on from .*checkpoint-2, checkpoint-1"
     )
     with pytest.raises(RecipeError, match=again):
-        checkpoints.require_weights(folder, "make grpo")
+        RunState.read(folder).require_weights("make grpo")
     write_json(folder / "summary.json", {"steps": 2})  # as runs once ended
-    checkpoints.require_weights(folder, "make grpo")
+    RunState.read(folder).require_weights("make grpo")
 
 
 @pytest.mark.parametrize(
     ("manifest", "fault"),
     [
         ("[]", "manifest.json cannot be read"),
-        ('{"files": []}', "manifest.json cannot be read"),
-        ("[" * 100_000, "manifest.json cannot be read"),
-        (f'{{"files": {{"x": {10**400}}}}}', "manifest.json cannot be read"),
+        ("{", "manifest.json cannot be read"),
         ('{"files": {}}', "trainer_state.json is not one of its files"),
-        ('{"files": {"../../../etc/hostname": [1, "x"]}}', "../../../etc/hostname is missing"),
         ('{"files": {"/etc/hostname": [1, "x"]}}', "/etc/hostname is missing"),
-        ('{"files": {"\\ud800": [1, "x"]}}', "\\ud800 is missing"),
-        (f'{{"files": {{"{"a" * 300}": [1, "x"]}}}}', f"{'a' * 200} is missing"),
-        *((f'{{"files": {{"trainer_state.json": {told}}}}}', NOT_WRITTEN) for told in FALSE),
+        ('{"files": {"trainer_state.json": [67, "x"]}}', NOT_WRITTEN),
     ],
 )
-def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path):
+def test_a_checkpoint_that_is_not_as_it_was_written_is_told(manifest, fault, tmp_path):
     whole(tmp_path / "checkpoint-1", trainer_state=STATE)
     assert checkpoints.altered(tmp_path / "checkpoint-1") is None
     (tmp_path / "checkpoint-1/manifest.json").write_text(manifest)
@@ -286,7 +290,7 @@ def test_a_run_that_an_older_version_sealed_is_read_and_resumed(tmp_path):
     recipe, folder = begun(tmp_path, "grpo"), tmp_path / "grpo"
     whole(folder / "checkpoint-1", trainer_state=STATE)
     (folder / "model.safetensors").write_bytes(b"trained")
-    find_run(recipe, "grpo").finish({"steps": 1})
+    writing.finish(folder, {"steps": 1})
     for file in (folder / "checkpoint-1/manifest.json", folder / "summary.json"):
         write_json(file, json.loads(file.read_text()) | {"seal": "0" * 64})
     assert find_run(recipe, "grpo", to_train=True).finished
@@ -324,16 +328,23 @@ def test_a_checkpoint_has_a_number(tmp_path):
     assert names == ["checkpoint-10", "checkpoint-9"]
 
 
-TORN = ["", "{", "[]", "{}", "null", "[" * 100_000]
+TORN = ["", "{", "[]", "null"]
 
 
 @pytest.mark.parametrize("text", TORN)
-def test_a_summary_without_sense_finishes_nothing(text, tmp_path):
+@pytest.mark.parametrize("name", ["summary.json", "data.json", "versions.json"])
+def test_what_no_run_wrote_is_refused_in_one_message(name, text, tmp_path):
     recipe = begun(tmp_path, "grpo")
-    (tmp_path / "grpo/summary.json").write_text(text)
-    assert not find_run(recipe, "grpo").finished
-    (tmp_path / "grpo/summary.json").write_text('{"steps": 3}')
-    assert find_run(recipe, "grpo").finished
+    file = tmp_path / "grpo" / name
+    file.write_text(text)
+    with pytest.raises(RecipeError) as error:
+        find_run(recipe, "grpo")
+    assert (
+        lacking(
+            [f"{file} is not what a run wrote (", "put it back, or delete it"], str(error.value)
+        )
+        == []
+    )
 
 
 def test_a_run_is_finished_once_its_weights_are_on_the_disk_and_only_with_them(
@@ -343,11 +354,11 @@ def test_a_run_is_finished_once_its_weights_are_on_the_disk_and_only_with_them(
     (folder / "model.safetensors").write_bytes(b"weights")
     on_disk = []
     monkeypatch.setattr(files, "sync", on_disk.append)
-    monkeypatch.setattr(state, "write_whole", lambda *_: on_disk.append("summary"))
-    find_run(recipe, "grpo").finish({"steps": 1})
+    monkeypatch.setattr(writing, "write_whole", lambda *_: on_disk.append("summary"))
+    writing.finish(folder, {"steps": 1})
     assert on_disk.index(folder / "model.safetensors") < on_disk.index("summary")
     monkeypatch.undo()
-    find_run(recipe, "grpo").finish({"steps": 1})
+    writing.finish(folder, {"steps": 1})
     assert find_run(recipe, "grpo").finished
     (folder / "model.safetensors").write_bytes(b"wei")  # torn
     with pytest.raises(RecipeError, match=r"safetensors is not the file that was .* or delete"):
@@ -359,26 +370,25 @@ def test_checkpoints_without_their_recipe_are_not_resumed(text, tmp_path):
     recipe = begun(tmp_path, "grpo")
     file = tmp_path / "grpo/recipe.yaml"
     file.unlink() if text is None else file.write_text(text)
-    with pytest.raises(RecipeError, match=r"cannot be read|another recipe") as error:
+    with pytest.raises(RecipeError, match=r"is not what a run wrote|another recipe") as error:
         find_run(recipe, "grpo", to_train=True)
     message = str(error.value)
     assert re.search("move (.*/grpo|that run) away", message) and "elete" not in message
 
 
 @pytest.mark.parametrize("name", ["data.json", "versions.json"])
-@pytest.mark.parametrize("text", [None, *TORN])
-def test_what_was_lost_of_a_run_is_said_and_written_anew(name, text, tmp_path, capsys):
+def test_what_was_lost_of_a_run_is_said_and_written_anew(name, tmp_path, capsys):
     recipe, file = begun(tmp_path, "grpo"), tmp_path / "grpo" / name
     before = file.read_text()
-    file.unlink() if text is None else file.write_text(text)
-    find_run(recipe, "grpo").begin(ROWS)
+    file.unlink()
+    begin(recipe, "grpo", ROWS)
     assert f"{file} was lost: " in capsys.readouterr().out
     # A mark of the run that is lost with it is not made anew: no checkpoint would bear it.
     assert file.read_text() == re.sub(r',\s*"run": "\w+"', "", before)
-    find_run(recipe, "grpo").begin(ROWS)
+    begin(recipe, "grpo", ROWS)
     assert " was lost: " not in capsys.readouterr().out
     with pytest.raises(RecipeError) as error:
-        find_run(recipe, "grpo").begin(ROWS * 2)
+        begin(recipe, "grpo", ROWS * 2)
     assert "began with 1 training problems, which are not these 2" in str(error.value)
     assert f"or move {tmp_path}/grpo away" in str(error.value)
 
@@ -405,12 +415,12 @@ def test_other_versions_are_told_on_resume(tmp_path, capsys):
     whole(tmp_path / "sft/checkpoint-1", trainer_state=STATE)
     file = tmp_path / "sft/versions.json"
     before = json.loads(file.read_text())
-    find_run(recipe, "sft").begin(ROWS)
+    begin(recipe, "sft", ROWS)
     assert "versions" not in capsys.readouterr().out
     now, before["packages"]["trl"] = before["packages"]["trl"], "0.1"
     commit, before["commit"] = before["commit"], "0ad"
     file.write_text(json.dumps(before))
-    find_run(recipe, "sft").begin(ROWS)
+    begin(recipe, "sft", ROWS)
     expected = f"their last digits: trl 0.1 → {now}, commit 0ad → {commit}\n"
     assert expected in capsys.readouterr().out
 
@@ -449,15 +459,15 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path):
         return load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], processes=processes)
 
     size, steps = f"{stage}.per_device_train_batch_size", f"{stage}.gradient_accumulation_steps"
-    folder = find_run(on(2, f"{size}=64", f"{steps}=1"), stage)
-    folder.begin(ROWS)
-    (folder.path / "checkpoint-1").mkdir()
+    begin(on(2, f"{size}=64", f"{steps}=1"), stage, ROWS)
+    folder = tmp_path / stage
+    (folder / "checkpoint-1").mkdir()
     for processes, batch, accumulation in [(2, 64, 1), (1, 64, 1), (4, 16, 4), (8, 32, 2)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
     told = conflict(on(4, f"{size}=32", f"{stage}.learning_rate=1e-3"), stage).message
     batch = f"  {stage}.{STEP[stage]} (per_device_train_batch_size × gradient_accumulation_steps)"
     assert f"{batch}: 64 there, 32 here" in told and f"  {stage}.learning_rate: " in told
-    (folder.path / "summary.json").write_text('{"steps": 1}')
+    (folder / "summary.json").write_text('{"steps": 1}')
     for processes, batch in [(2, 64), (4, 64)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None
     assert conflict(on(4, f"{size}=32", f"{steps}=1"), stage)
@@ -484,3 +494,17 @@ def test_a_hash_that_cannot_be_remembered_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr("runs.files.HASHES", tmp_path / "file/hashes.json")
     (tmp_path / "file").write_text("not a folder, so that nothing is written in it")
     assert len(files.file_hash(tmp_path / "file")) == 64
+
+
+def test_hashes_of_files_that_are_gone_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr("runs.files.LARGE", 0)
+    monkeypatch.setattr("runs.files.HASHES", tmp_path / "hashes.json")
+    (tmp_path / "one").write_text("1")
+    (tmp_path / "two").write_text("2")
+    for name in ("one", "two", "one"):
+        files.file_hash(tmp_path / name)
+    assert len(json.loads((tmp_path / "hashes.json").read_text())) == 2
+    (tmp_path / "one").unlink()
+    (tmp_path / "two").write_text("3, which is longer")
+    assert files.file_hash(tmp_path / "two") == files.sha256(tmp_path / "two")
+    assert list(json.loads((tmp_path / "hashes.json").read_text())) == [f"{tmp_path}/two"]

@@ -7,7 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from console.faults import RecipeError
-from runs.state import as_yaml
+from runs.writing import as_yaml
 from schema.recipe import load_recipe
 from tests.support import read_recipe, run_stage
 from tests.tables import cases, lacking, rows, yaml_text

@@ -14,7 +14,8 @@ from data import imports
 from evaluation import audit, findings
 from machine import hardware
 from machine.speed import hours_of_run, tokens_per_second
-from runs.state import find_run
+from runs.identity import find_run
+from runs.writing import begin
 from schema import advice
 from schema.recipe import load_recipe
 from stages import check, recipes
@@ -224,7 +225,7 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(row, check_recipe, own_fi
 def test_the_folder_of_another_recipes_run_is_not_ready(tmp_path, check_recipe):
     overrides = [f"output_dir={tmp_path}", "sft=null"]
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
-    find_run(recipe, "grpo").begin([{"problem": "1 + 1?", "solution": "2"}])
+    begin(find_run(recipe, "grpo"), recipe, [{"problem": "1 + 1?", "solution": "2"}])
     (tmp_path / "grpo/checkpoint-1").mkdir()
     overrides.append("grpo.learning_rate=2e-4")
     out = check_recipe("recipes/tiny-arithmetic.yaml", overrides, ready=False)

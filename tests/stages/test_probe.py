@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from evaluation.report import batches
-from runs.state import as_yaml
+from runs.writing import as_yaml
 from schema.configs import without_place
 from schema.recipe import load_recipe
 from tests.support import (

@@ -492,6 +492,6 @@ def test_an_old_checkpoint_that_cannot_be_deleted_is_said_and_passed_over(
     tmp_path, monkeypatch, capsys
 ):
     saved(tmp_path, 1)
-    monkeypatch.setattr(saving.shutil, "rmtree", os.rmdir)  # as NFS does while a backup reads
+    monkeypatch.setattr(checkpoints.shutil, "rmtree", os.rmdir)  # as NFS does while a backup reads
     assert str(saved(tmp_path, 2, keep=1)) == checkpoints.newest_good(tmp_path)
     assert "checkpoint-1 cannot be deleted (Directory not empty)" in capsys.readouterr().out

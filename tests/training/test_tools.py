@@ -17,6 +17,7 @@ from rewards.completion import content
 from rewards.tools import calculator
 from rewards.verifier.hosts import judged_text
 from runs.records import completion_files
+from runs.state import RunState
 from schema.libraries import training_config
 from schema.names import tools_of
 from schema.recipe import load_recipe
@@ -231,9 +232,8 @@ def test_a_run_writes_the_turns_and_the_page_shows_them(calling):
     log = [line for line in trainer.state.log_history if "tools/call_frequency" in line]
     assert log and log[0]["tools/call_frequency"] > 0.5 and log[0]["completions/mean_length"] > 9
     path = recipe.stage_dir("grpo")
-    (path / "recipe.yaml").write_text(json.dumps(recipe.resolved()))
     file, *_ = completion_files(path)
-    (_, group), *_ = groups.of_step(file, describe(path, recipe.resolved()))
+    (_, group), *_ = groups.of_step(file, describe(RunState(path, recipe=recipe.resolved())))
     texts = [row["text"] for row in group["rows"]]
     assert any("→ calculator: " in text and "\n← calculator: " in text for text in texts)
 

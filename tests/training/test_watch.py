@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import TrainerState
 
-from runs.records import filled, read_recipe
+from runs.state import RunState, filled
 from schema import sections
 from schema.configs import RIGHT, fields
 from schema.configs import WITHOUT_SIGNAL as FLAT
@@ -247,7 +247,7 @@ def test_a_real_run_is_told(chain, tmp_path):
     overrides += ["grpo.max_completion_length=4"]
     said = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides).stdout
     history = read_lines(tmp_path / "grpo/metrics.jsonl")
-    found = advice_on(history, read_recipe(tmp_path / "grpo/recipe.yaml"))
+    found = advice_on(history, RunState.read(tmp_path / "grpo").recipe)
     assert told(history) == [(8, "no signal"), (8, "truncated")]
     suffix = "; a run with other settings needs another output_dir\n"
     assert [said.count(f"{advice}{suffix}") for advice in found] == [1, 1]

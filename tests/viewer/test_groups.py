@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from runs.records import completion_files, recipe_in
+from runs.records import completion_files
+from runs.state import RunState
 from tests import made_runs
 from tests.tables import cases
 from tests.viewer.browser import data
@@ -25,7 +26,7 @@ def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **o
 
 def of_step(path: Path, step: int, folder: str = "completions") -> list[tuple[dict, dict]]:
     """The groups of a step with their entries."""
-    description = describe(path, recipe_in(path))
+    description = describe(RunState.read(path))
     return groups.of_step(path / f"{folder}/completions_{step:05d}.parquet", description)
 
 
@@ -38,7 +39,7 @@ def test_every_group_has_an_entry(tmp_path):
     told = [entry for step in (1, 2, 3) for entry, _ in of_step(path, step)]
     places = [(step, place) for step in (1, 2, 3) for place in (0, 1)]
     assert [(entry["step"], entry["group"]) for entry in told] == places
-    description = describe(path, recipe_in(path))
+    description = describe(RunState.read(path))
     assert groups.count(path / made_runs.TABLE.format(2), description) == 2
     frame = pd.read_parquet(path / "completions/completions_00002.parquet").iloc[4:]
     total = (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from console.terminal import UNSEEN
-from runs import records as run_files
+from runs import state
 from stages import view
 from tests import made_runs
 from tests.support import ROOT, far_below_quadratic, refused, run_stage, write_lines
@@ -78,7 +78,7 @@ def test_it_names_no_folder_above_the_run(tmp_path, monkeypatch):
 def test_what_cannot_be_read_hides_nothing_else(tmp_path):
     run = made_runs.run(tmp_path)
     made_runs.change_table(run, 1, lambda frame: frame.assign(tokens="many"))
-    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"tokens": 5', '"tokens": -5')
+    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"tokens": 5', '"token": 5')
     answers = data(run)
     assert "completions_00001.parquet cannot be read" in answers["0/groups"]["why"]
     assert "0/group/2/0" in answers
@@ -87,9 +87,9 @@ def test_what_cannot_be_read_hides_nothing_else(tmp_path):
         in answers["0/changed/held-out/base/sft"]["error"]
     )
     assert answers["0/changed/held-out/base/grpo"]["counts"]["won"] == 2
-    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"tokens": -5', '"tokens": 5')
+    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"token": 5', '"tokens": 5')
     grpo = tmp_path / "eval/held-out/grpo.jsonl"
-    made_runs.replace_text(grpo, '"truncated": false', '"truncated": "no"')
+    made_runs.replace_text(grpo, '"truncated": false', '"cut": false')
     [result] = data(run)["0/results"]
     assert "is not what an evaluation wrote" in result["why"]
 
@@ -102,7 +102,7 @@ def test_the_recipe_is_parsed_once(tmp_path, monkeypatch):
         parsed.append(file)
         return {"rewards": {"correct_answer": {}, "format_tags": {}}, "grpo": {}}
 
-    monkeypatch.setattr(run_files, "saved", saved)
+    monkeypatch.setattr(state, "saved", saved)
     assert data(run)["0/groups"]["of"] == 12
     assert parsed == [run / "recipe.yaml"]
 
