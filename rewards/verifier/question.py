@@ -58,7 +58,7 @@ _PER = re.compile(r"(?:/ ?|\bper )\Z")
 _ORDINAL = re.compile("third|[a-z]+th")  # "on the third day"
 _AND_A_HALF = re.compile(r"(?i)[a-z]+ and a half\b|(?<=half an )[a-z]+")
 _FREQUENCY = re.compile(r"(?i)(?:day|week|month)s? (?:a|an|per|each|every|of (?:the|each|every)) ")
-_OTHER_KINDS = {"deg": ["temperature"], "oz": ["volume"]}
+_OTHER_KINDS = {"deg": ["temperature"], "oz": ["volume"], "lb": ["energy"]}
 _POWERS = {"2": "an area", "3": "a volume"}  # of a length, by what a question asks for
 _SENTENCE = re.compile(r"(?<=[.!?。？])(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+")
 TIMES = ["s", "min", "h", "day", "week", "month", "year"]

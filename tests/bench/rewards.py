@@ -2,8 +2,9 @@
 
     make bench-rewards        (MATH_DATA_DIR=folder where the data sets are parquet files)
 
-1. The tables cases.tsv, which the rules were written for, and blind.tsv, whose author had not seen
-   them, in tests/rewards/verifier: agreement, right answers lost, wrong answers paid.
+1. Three tables in tests/rewards/verifier, models.tsv and blind.tsv, whose authors had not seen the
+   rules, and cases.tsv, which they were written for: agreement, right answers lost, wrong answers
+   paid.
 2. Processor time of a verdict on test problems, beside plain math-verify without its time limits:
    long completions, all distinct, one side after the other. Ours has its workers' time in it.
 3. The slowest of a hostile set, in the main thread and in another one.
@@ -174,8 +175,8 @@ def hostile():
 def main(completions_: int, repeats: int, speed: bool):
     print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores")
     if not speed:
-        on_the_table(judged_rows("cases.tsv"))
-        on_the_table(judged_rows("blind.tsv"))
+        for table in ("models.tsv", "blind.tsv", "cases.tsv"):
+            on_the_table(judged_rows(table))
     throughput(completions_, repeats)
     if not speed:
         hostile()
