@@ -25,7 +25,10 @@ def relations(gold: Relation, answer: Relation, context: Context) -> bool:
     is_solved = is_name(gold_name) and gold.signs == ("=",) and not variables(gold.sides[1])
     if is_solved and not asks_for("an equation", context.question):
         return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
-    if UNREAD.search("=".join(gold.sides + answer.sides)):
+    gold_text, answer_text = ("=".join(relation.sides) for relation in (gold, answer))
+    # "0 approximately" would be a product with 0.
+    has_other_letters = variables(gold_text) != variables(answer_text)
+    if has_other_letters or UNREAD.search(f"{gold_text}={answer_text}"):
         return False
     if _asks_to_solve_for(gold_name, context.question) and answer_name != gold_name:
         return False

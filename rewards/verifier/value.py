@@ -34,6 +34,10 @@ _SYMBOL = re.compile(
 # the name of a ratio
 _SEGMENTS = re.compile(r"\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|[A-Z]{1,2}\s*[:/]\s*[A-Z]{1,2}")
 _OF_A_FUNCTION = re.compile(r"(?<=[a-zA-Z])(?:'+|\^\{-1\})(?=\()")  # f'(x), f^{-1}(x)
+_NO_NAME = re.compile(
+    r"\b(?:not|never|isn't|or|wrong|about|approximately|around|roughly|nearly|almost|maybe|perhaps|"
+    r"probably|possibly|at least|at most)\b"
+)
 _LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
 _FUNCTION = re.compile(
     r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)"
@@ -81,7 +85,7 @@ def is_left_side(text: str) -> bool:
     text = re.sub(rf"_\{{?\w+\}}?|(?<=[A-Za-z}}])\s*{arguments}", "", text.strip())
     if _FUNCTION.search(text) or not _LEFT_SIDE.fullmatch(text):
         return False
-    return re.search(r"\b(?:not|never|isn't|or|wrong)\b", text) is None
+    return _NO_NAME.search(text) is None
 
 
 def trimmed(text: str) -> str:
