@@ -19,7 +19,7 @@ from runs.records import (
     stage_of,
 )
 from runs.state import RunState
-from schema.configs import RIGHT, SECTIONS
+from schema.configs import RIGHT, SAMPLED_AT_ONCE, SECTIONS, STEP
 from schema.sections import flat
 from schema.settings import without_usual
 from training.watch import advice_on
@@ -27,8 +27,7 @@ from training.watch import advice_on
 # The settings that the page uses; their defaults are trl's.
 SETTINGS = ("num_generations", "scale_rewards", "multi_objective_aggregation", "loss_type", "beta")
 SETTINGS += ("epsilon", "epsilon_high", "learning_rate", "max_completion_length", "num_iterations")
-SETTINGS += ("max_steps", "use_vllm", "steps_per_generation", "gradient_accumulation_steps")
-SETTINGS += ("generation_batch_size", "mask_truncated_completions")
+SETTINGS += ("max_steps", "use_vllm", "mask_truncated_completions", SAMPLED_AT_ONCE, STEP["grpo"])
 MOST_NUMBERS = 1_000_000  # steps × names of metrics: some 8 MB
 EXCERPT = 160  # characters of a question in a list
 FEW = 3  # won and lost questions beside a result

@@ -77,6 +77,13 @@ def test_the_runs_own_scaling_is_used(tab, show, tmp_path, scale):
     assert near(tab, by_numpy(totals_of(run, 3, 2), divisor))
 
 
+def test_a_token_weighs_its_part_of_a_batch_that_two_steps_share(tab, show, tmp_path):
+    split = {"per_device_train_batch_size": 12, "steps_per_generation": 2}
+    show("groups/0/3/2", GROUP, made_runs.run(tmp_path, **split))
+    tokens = sum(10 + i % 7 for i in range(24))
+    assert f"each token weighs {200 / tokens:.3g}% of the batch's loss" in main_text(tab)
+
+
 def test_a_thinner_group_has_the_baseline_of_those_that_are_left(tab, runs):
     visit(tab, runs[2] + "groups/0/1/0", GROUP)
     tab.locator("input[aria-label='Completions in the group']").focus()

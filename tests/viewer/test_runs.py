@@ -11,6 +11,7 @@ from evaluation import report
 from evaluation.pages import page
 from runs.records import find_runs, name_of, run_file
 from runs.state import RunState
+from schema.recipe import load_recipe
 from tests import made_runs
 from tests.support import write_lines
 from tests.tables import cases, lacking
@@ -63,6 +64,12 @@ def test_a_run_is_described_with_trls_defaults(tmp_path):
     assert told["rewards"] == {"correct_answer": 1.0, "format_tags": 0.25}
     assert told["finished"] and told["evaluations"] == {"held-out": ["base", "sft", "grpo"]}
     json.dumps(told, allow_nan=False)
+
+
+def test_a_setting_of_the_page_is_one_that_a_run_saves():
+    """Else the page would reckon with nothing."""
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
+    assert set(runs.SETTINGS) <= recipe.resolved()["grpo"].keys()
 
 
 @cases(__file__, "endings")

@@ -44,11 +44,9 @@ function deviationOfMean(totals, size) {
 
 /** What a token weighs in the loss of its batch, by `loss_type`; null where that is not simple. */
 function weightOfToken(tokens, batch, settings) {
-  const { gradient_accumulation_steps, generation_batch_size, mask_truncated_completions } =
-    settings;
-  if (!tokens || !batch.tokens || generation_batch_size || mask_truncated_completions) return null;
+  if (!tokens || !batch.tokens || settings.mask_truncated_completions) return null;
   // Of a batch that several optimizer steps share, each takes its part.
-  const backwardPasses = settings.steps_per_generation || gradient_accumulation_steps;
+  const optimizerSteps = settings.completions_per_generation / settings.completions_per_step;
   const weights = {
     grpo: 1 / (batch.completions * tokens),
     dapo: 1 / batch.tokens,
@@ -56,5 +54,5 @@ function weightOfToken(tokens, batch, settings) {
     dr_grpo: 1 / (batch.completions * settings.max_completion_length),
   };
   if (!(settings.loss_type in weights)) return null;
-  return (backwardPasses / gradient_accumulation_steps) * weights[settings.loss_type];
+  return optimizerSteps * weights[settings.loss_type];
 }
