@@ -2,7 +2,6 @@
 advice that ends in a resumed run is followed."""
 
 import ast
-import fnmatch
 import re
 import shutil
 from dataclasses import fields
@@ -13,9 +12,9 @@ import pytest
 from runs.checkpoints import write_manifest
 from schema import configs
 from schema.sections import OWN_SECTIONS
+from stages.table import FOR_ALL, TARGETS
 from tests.support import CHAIN, ROOT, read_recipe, refused, run_stage, same_weights
 from tests.test_rooms import FILES, tree
-from tests.waits import capture
 
 # The functions whose messages advise to resume a run, and the file of the test that does.
 FOLLOWED = {
@@ -23,13 +22,13 @@ FOLLOWED = {
     "_leave_after_signal": "faults/test_interrupted.py",
     "_remedy": "test_advice.py",
     "_report_failure": "faults/test_interrupted.py",
-    "conflict": "training/test_going_on.py",
+    "conflict": "runs/test_identity.py",
     "mistakes_reported": "faults/test_interrupted.py",
     "require_weights": "test_advice.py",
     "resume_advice": "faults/test_stopped.py",
     "unwritten": "test_advice.py",
 }
-PROSE = {"it", "room", "several", "target", "the"}  # English makes them
+PROSE = {"every", "it", "room", "several", "target", "the"}  # English makes them
 OPTION = r"\b([A-Z][A-Z_]{2,})=(?=\S)"
 VALUE = r"(true|false|null|[a-z]*-?\d[\w.-]*|\[[^\]…]*\]|transformers|vllm|server|all-linear)"
 
@@ -66,13 +65,9 @@ def named(pattern: str) -> dict[tuple, str]:
     }
 
 
-@cache
-def options() -> dict[str, list[str]]:
-    """What each target reads, and what each passes on."""
-    show = "$(foreach target,$(TARGETS),$(info $(target): $(READS_$(target)) $(PASS)))"
-    command = ["make", "-s", f"--eval=shown: ; @: {show}", "shown"]
-    printed = capture(command, cwd=ROOT, check=True).stdout
-    return {target: names.split() for target, names in re.findall(r"(?m)^([\w-]+): (.*)$", printed)}
+def reads(target: str, option: str) -> bool:
+    """Whether a target of make reads an option, or passes it on."""
+    return option in TARGETS[target].variables or bool(FOR_ALL.fullmatch(option))
 
 
 def test_every_command_that_a_message_names_is_there_and_reads_its_options():
@@ -80,17 +75,16 @@ def test_every_command_that_a_message_names_is_there_and_reads_its_options():
     commands |= named(r"\bmake_(?:command|line)\(\"([\w-]+)\"()")
     assert len(commands) > 15
     for (target, words), place in commands.items():
-        assert target in options().keys() | PROSE, place
-        assert set(re.findall(OPTION, words)) <= set(options().get(target, ())), place
+        assert target in TARGETS.keys() | PROSE, place
+        assert all(reads(target, option) for option in re.findall(OPTION, words)), place
 
 
 def test_every_option_and_variable_that_a_message_names_is_read():
     source = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in FILES)
     read = re.findall(r"environ(?:\.get\(|\[)\"(\w+)\"", source)
-    read += [name.replace("%", "*") for names in options().values() for name in names]
     read.append("LD_LIBRARY_PATH")  # by the system
     for name, place in named(OPTION).items():
-        assert any(fnmatch.fnmatch(name, pattern) for pattern in read), f"{place}: {name}"
+        assert name in read or any(reads(target, name) for target in TARGETS), f"{place}: {name}"
 
 
 def test_every_key_that_a_message_names_is_one_of_a_recipe_and_takes_the_value():
@@ -130,7 +124,7 @@ def test_what_ends_a_run_advises_what_the_next_command_accepts():
     """Each key of a stage that such a message names is free to change, or said to make another
     run; the batch may be split anew."""
     texts = texts_where(r"raise RunStopped|return RunStopped|^(out_of_memory|gamed):")
-    assert {"on_step_end", "_require_finite", "out_of_memory", "_score", "gamed"} <= texts.keys()
+    assert {"_require_finite", "out_of_memory", "_score", "gamed"} <= texts.keys()
     keys = set()
     for function, text in texts.items():
         for key in set(re.findall(r"[a-z]+_[a-z_]+", text)) & configs.fields("grpo").keys():

@@ -16,6 +16,7 @@ from evaluation import engines as engine_module
 from evaluation.answers import Contestant
 from evaluation.engines import Completion, _by_vllm, engine, shared
 from machine import hardware
+from machine.launch import this_machine
 from schema.names import samplings
 from schema.recipe import RecipeError, load_recipe
 from schema.sections import Sampling
@@ -205,7 +206,7 @@ def test_vllm_samples_as_it_is_asked(monkeypatch):
 
 def refused(message: str, *overrides: str, trained=None):
     """No engine can be had, and a message that matches says why."""
-    recipe = load_recipe(TINY, [*overrides], check=())
+    recipe = replace(load_recipe(TINY, [*overrides], check=()), machine=this_machine())
     with pytest.raises(RecipeError, match=message), engine(recipe, None, [trained], 10):
         pass
 
@@ -246,11 +247,11 @@ def test_vllm_computes_in_what_training_computes_in(
     monkeypatch.setattr(hardware, "has_arithmetic", lambda _: bfloat16)
     overrides = ["evaluate.engine=vllm", *overrides]
     refused("that is all", *overrides)
-    recipe = load_recipe(TINY, overrides, check=())
+    recipe = replace(load_recipe(TINY, overrides, check=()), machine=this_machine())
     served = vllm_server.command(recipe)
     recorded = answers.answer_settings(Contestant("base", recipe), [], [])["dtype"]
     assert f"--dtype={computes_in} " in served
-    assert asked["dtype"] == recorded == computes_in
+    assert (asked["dtype"], recorded) == (computes_in, computes_in)
 
 
 def test_who_shares_an_engine(tmp_path):

@@ -16,7 +16,7 @@ from machine import hardware
 from machine.speed import hours_of_run, tokens_per_second
 from runs.identity import find_run
 from runs.writing import begin
-from schema import advice
+from schema import conditions
 from schema.recipe import load_recipe
 from stages import check, recipes
 from tests.support import (
@@ -99,7 +99,7 @@ def test_a_shipped_recipe_is_clean(
         (tmp_path / "summary.json").write_text('{"steps": 1}')
         overrides.append(f"data.own_solutions.model={tmp_path}")
     monkeypatch.setattr("machine.launch.find_spec", lambda package: package)
-    monkeypatch.setattr(advice, "FEW", 0)  # of which the data here has too few
+    monkeypatch.setattr(conditions, "FEW", 0)  # of which the data here has too few
     out = check_recipe(path, overrides)
     assert "\nready\n" in out
     assert "warning" not in out and "error" not in out

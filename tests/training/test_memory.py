@@ -96,8 +96,9 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     held = asleep.vllm_weights + asleep.vllm_work + asleep.vllm_cache
     assert held == pytest.approx(0.5 * 24 * memory.GIB)
     training = asleep.activations + asleep.logits
-    recipe.grpo["vllm_enable_sleep_mode"] = False
-    assert memory.estimate(recipe, card=24).total == asleep.total + training
+    overrides.append("grpo.vllm_enable_sleep_mode=false")
+    awake = memory.estimate(load_recipe("recipes/qwen-math-lora.yaml", overrides, ()), card=24)
+    assert awake.total == asleep.total + training
 
 
 @pytest.mark.parametrize(
