@@ -1,4 +1,4 @@
-"""Which problems are the same: repeats, the held-out share, and what a benchmark also asks."""
+"""Which problems are the same: repeats, the validation share, and what a benchmark also asks."""
 
 import hashlib
 import random
@@ -39,7 +39,7 @@ def questions_of(row: dict) -> list[str]:
 def split_validation(
     rows: list[dict], validation: int, by_place: bool = False
 ) -> tuple[list[dict], list[dict]]:
-    """The (train, held-out) rows. Which are held out depends on the problems alone, never on a
+    """The (train, validation) rows. Which are held out depends on the problems alone, never on a
     recipe's seed, so that all runs on the same data are evaluated on the same problems.
 
     Those with the lowest fingerprints are, and so one row more or less moves at most one other.
@@ -51,8 +51,8 @@ def split_validation(
         DataError: fewer than one row would be left to train on.
     """
     if validation >= len(rows):
-        held_out = f"data.validation holds out {validation:,} of {len(rows):,} problems"
-        raise DataError(f"{held_out}; nothing is left to train on: set it lower, or add problems")
+        message = f"data.validation holds out {validation:,} of {len(rows):,} problems"
+        raise DataError(f"{message}; nothing is left to train on: set it lower, or add problems")
     ordered = list(rows)
     if by_place:
         random.Random(0).shuffle(ordered)

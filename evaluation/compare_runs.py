@@ -1,6 +1,7 @@
 """Finished runs side by side, from the files in their folders alone: what differs in their recipes,
-what each cost and reached, and how their accuracies differ on the same held-out problems. The seeds
-of one recipe, as `make seeds` writes them, are one arm, with a mean and an interval over seeds."""
+what each cost and reached, and how their accuracies differ on the same validation problems. The
+seeds of one recipe, as `make seeds` writes them, are one arm, with a mean and an interval over
+seeds."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -15,9 +16,9 @@ from evaluation.pages import page
 from evaluation.report import Answered
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.files import has_weights
-from runs.records import stage_of, title
+from runs.records import stage_of, title, validation_folder
 from runs.state import RunState, read_run
-from schema.configs import SECTIONS, WITHOUT_SIGNAL
+from schema.configs import SECTIONS, ZERO_VARIANCE
 from schema.sections import flat
 from schema.settings import without_usual
 
@@ -25,12 +26,13 @@ SEED = r"seed-\d{1,10}"
 
 
 class Arm(NamedTuple):
-    """A run, or the seeds of one recipe. `held_out`: of each run the answers to held-out problems,
-    or why it has none: those of the models before it by their labels, and last its own."""
+    """A run, or the seeds of one recipe. `validation`: of each run the answers to validation
+    problems, or why it has none: those of the models before it by their labels, and last its
+    own."""
 
     name: str
     runs: list[RunState]
-    held_out: list[dict[str, Answered] | str]
+    validation: list[dict[str, Answered] | str]
 
 
 def read_arms(places: Sequence[str]) -> list[Arm]:
@@ -63,11 +65,9 @@ def read_seeds(folder: Path, seeds: list[int]) -> Arm:
         runs.append(run)
     arm = _arm(runs)
     evaluations = set()
-    for run, models in zip(runs, arm.held_out, strict=True):
+    for run, models in zip(runs, arm.validation, strict=True):
         if isinstance(models, str):
-            message = (
-                f"{run.parent / 'eval/held-out'}: {models}; delete it, and make seeds writes it"
-            )
+            message = f"{validation_folder(run)}: {models}; delete it, and make seeds writes it"
             raise RecipeError([message])
         evaluations.add((_size(models), *models))
     if len(evaluations) > 1:
@@ -79,7 +79,7 @@ def read_seeds(folder: Path, seeds: list[int]) -> Arm:
 def _arm(folders: list[Path]) -> Arm:
     runs = list(map(read_run, folders))
     _require_one_recipe(runs)
-    return Arm(_name(runs), runs, list(map(held_out, runs)))
+    return Arm(_name(runs), runs, list(map(validation_answers, runs)))
 
 
 def _size(models: dict[str, Answered]) -> int:
@@ -118,20 +118,20 @@ def _name(runs: list[RunState]) -> str:
 
 
 def completions(run: RunState) -> int | None:
-    """How many completions a run cost: those it sampled. A warm start counts the completions for
-    its own solutions."""
+    """How many completions a run cost: those it sampled. A warm start counts the completions of
+    its rejection sampling."""
     if run.folder.name == "sft":
-        return run.summary.get("own_solutions", {}).get("completions", 0)
+        return run.summary.get("rejection_sampling", {}).get("completions", 0)
     steps = run.summary.get("steps")
     if steps is None:
         return None
     return run.completions_until(steps)
 
 
-def held_out(run: RunState) -> dict[str, Answered] | str:
-    """The answers to held-out problems of the models that a run began with, and last of its own; or
-    the reason why they cannot be used."""
-    folder = run.folder.parent / "eval/held-out"
+def validation_answers(run: RunState) -> dict[str, Answered] | str:
+    """The answers to validation problems of the models that a run began with, and last of its own;
+    or the reason why they cannot be used."""
+    folder = validation_folder(run.folder)
     after = stage_of(run.folder)
     labels = []
     for label in dict.fromkeys(("base", "sft", after)):
@@ -159,7 +159,7 @@ def recipe_values(run: RunState, compared: Iterable[str] = SECTIONS) -> dict[str
             recipe[section] = without_usual(section, recipe[section])
     recipe["hardware"] = run.versions.get("hardware")
     values = flat(recipe)
-    key = "data.own_solutions.model"
+    key = "data.rejection_sampling.model"
     if key in values:  # Each seed samples a warm start of its own.
         values[key] = re.sub(SEED, "seed-*", str(values[key]))
     return values
@@ -216,7 +216,7 @@ def _row(arm: Arm) -> dict:
         "seeds": list(_by_seed(arm)),
         "steps": _mean(arm, lambda run: run.summary.get("steps")),
         "completions": _mean(arm, completions),
-        "without_signal": _mean(arm, _without_signal),
+        "zero_variance": _mean(arm, _zero_variance),
         "seconds": _mean(arm, run_pages.seconds),
     } | _accuracies(arm)
 
@@ -229,9 +229,9 @@ def _mean(arm: Arm, measure: Callable[[RunState], float | None]) -> float | None
     return sum(values) / len(values)
 
 
-def _without_signal(run: RunState) -> float | None:
-    """The mean share of groups without signal, over the steps that were logged."""
-    shares = [line[WITHOUT_SIGNAL] for line in run.metrics if WITHOUT_SIGNAL in line]
+def _zero_variance(run: RunState) -> float | None:
+    """The mean share of zero-variance groups, over the steps that were logged."""
+    shares = [line[ZERO_VARIANCE] for line in run.metrics if ZERO_VARIANCE in line]
     return sum(shares) / len(shares) if shares else None
 
 
@@ -240,7 +240,7 @@ def _accuracies(arm: Arm) -> dict:
     run and of its own; or `why` there are none."""
     before = []
     after = []
-    for models in arm.held_out:
+    for models in arm.validation:
         if isinstance(models, str):
             return {"why": models, "sizes": [], "models": []}
         *_, earlier, last = models.values()
@@ -267,7 +267,7 @@ def _over_runs(figures: list[dict]) -> dict:
 def _by_seed(arm: Arm) -> dict[int, dict[str, Answered] | str]:
     """The evaluation of each run whose recipe has a seed."""
     by_seed = {}
-    for run, models in zip(arm.runs, arm.held_out, strict=True):
+    for run, models in zip(arm.runs, arm.validation, strict=True):
         seed = run.recipe.get("seed")
         if seed is not None:
             by_seed[seed] = models
@@ -275,9 +275,9 @@ def _by_seed(arm: Arm) -> dict[int, dict[str, Answered] | str]:
 
 
 def difference(first: Arm, second: Arm) -> str:
-    """What the second arm reached beyond the first, on the same held-out problems. Arms with two or
-    more seeds in common are compared over these, each seed with itself; arms with one are compared
-    over its problems."""
+    """What the second arm reached beyond the first, on the same validation problems. Arms with two
+    or more seeds in common are compared over these, each seed with itself; arms with one are
+    compared over its problems."""
     first_by_seed = _by_seed(first)
     second_by_seed = _by_seed(second)
     common = sorted(first_by_seed.keys() & second_by_seed.keys())
@@ -318,10 +318,10 @@ def _not_comparable(*evaluations: dict[str, Answered] | str) -> str | None:
 def over_its_seeds(arm: Arm) -> str:
     """Markdown: the accuracy of each stage by seed, and what each stage gained."""
     accuracies = {}
-    for run, models in zip(arm.runs, arm.held_out, strict=True):
+    for run, models in zip(arm.runs, arm.validation, strict=True):
         by_label = {label: model.figures["accuracy"] for label, model in models.items()}
         accuracies[run.recipe.get("seed")] = by_label
-    return seeds_page(accuracies, _size(arm.held_out[0]))
+    return seeds_page(accuracies, _size(arm.validation[0]))
 
 
 def seeds_page(accuracies: dict[int, dict[str, float]], n: int) -> str:

@@ -16,7 +16,7 @@ from data import prompt
 from evaluation.audit import abbreviated, sample_faults
 from evaluation.golds import gold_faults, say_examples, some_golds
 from evaluation.sample import announcement, rows_by_pass_rate
-from machine.hardware import Card
+from machine.hardware import GPU
 from machine.speed import hours_of_run, tokens_per_second
 from runs.identity import not_probed
 from schema.advice import fault_at, faults_of_error
@@ -35,14 +35,14 @@ LARGE = 1_000_000_000
 
 
 def model_findings(
-    recipe: Recipe, rows: list[dict], launched: dict, card: Card | None
+    recipe: Recipe, rows: list[dict], launched: dict, gpu: GPU | None
 ) -> Iterator[Fault]:
     """Faults that the model's config, its tokenizer and the training rows reveal. A part that
     cannot be reached becomes a note.
 
     Args:
         launched: the launcher's settings, such as the number of processes.
-        card: the GPU to check for; None for this machine's.
+        gpu: the GPU to check for; None for this machine's.
     """
     config, tokenizer, faults = _config_and_tokenizer(recipe)
     yield from faults
@@ -65,11 +65,11 @@ def model_findings(
             room = longest_prompt(recipe, config)
             fitting = [length for length in lengths if length <= room]
             longest = max(fitting, default=memory.PROMPT_TOKENS)
-            yield from _parameter_findings(recipe, config, card)
+            yield from _parameter_findings(recipe, config, gpu)
             usual = memory.PROMPT_TOKENS
             if lengths:
                 usual = lengths[int(0.99 * len(lengths))]
-            yield from _memory_findings(recipe, (longest, usual), launched, card)
+            yield from _memory_findings(recipe, (longest, usual), launched, gpu)
         except RecipeError as error:
             # The model cannot be made of its config, or not with this adapter.
             for fault in error.faults:
@@ -195,7 +195,7 @@ def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
         yield from sample_faults(recipe, gradable)
     except RunStopped as stopped:  # the rewards could not be tried
         yield fault_at(recipe, "error", ("rewards",), str(stopped))
-    if recipe.data.own_solutions is not None:
+    if recipe.data.rejection_sampling is not None:
         say(announcement(recipe, rows))
 
 
@@ -226,13 +226,13 @@ def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fau
             yield fault_at(recipe, level, ("grpo", key), message)
 
 
-def _parameter_findings(recipe: Recipe, config, card: Card | None) -> Iterator[Fault]:
+def _parameter_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fault]:
     """Whether the number of parameters suits the learning rate, and the machine."""
     rate = recipe.settings["grpo"]["learning_rate"]
     weights = memory.on_meta(recipe, config).parameters()
     parameters = sum(weight.numel() for weight in weights)
-    if card and card.speed:
-        speed = tokens_per_second(recipe, card, parameters / 1e9)
+    if gpu and gpu.speed:
+        speed = tokens_per_second(recipe, gpu, parameters / 1e9)
         hours = hours_of_run(recipe, speed)
         if hours:
             speed = float(f"{speed:.2g}")
@@ -243,7 +243,7 @@ def _parameter_findings(recipe: Recipe, config, card: Card | None) -> Iterator[F
     if recipe.adapter is None and rate > 1e-5:
         message = f"{rate:g} is a learning rate for an adapter; all {size} want 1e-6 or so"
         yield fault_at(recipe, "warning", ("grpo", "learning_rate"), message)
-    if card or torch.cuda.is_available():
+    if gpu or torch.cuda.is_available():
         return
     level = "note"
     advice = "take a CPU half an hour at least, and perhaps days: time a few steps first"
@@ -252,58 +252,58 @@ def _parameter_findings(recipe: Recipe, config, card: Card | None) -> Iterator[F
         level = "warning"
         advice = "are too many to train on a CPU: take a GPU, or try the chain with"
         advice += " RECIPE=tiny-arithmetic"
-    message = f"no GPU here, and {size} {advice} (CARD=T4 checks for one that is elsewhere)"
+    message = f"no GPU here, and {size} {advice} (GPU=T4 checks for one that is elsewhere)"
     yield fault_at(recipe, level, ("model",), message)
 
 
 def _memory_findings(
-    recipe: Recipe, prompts: tuple[int, int], launched: dict, named: Card | None
+    recipe: Recipe, prompts: tuple[int, int], launched: dict, named: GPU | None
 ) -> Iterator[Fault]:
-    """Whether the estimated memory of training fits the card, or this machine's; `prompts`: the
+    """Whether the estimated memory of training fits the GPU, or this machine's; `prompts`: the
     tokens of the longest prompt, and of one that 99% do not exceed."""
     longest, usual = prompts
-    card = named.gib if named else memory.this_card()
+    gpu = named.gib if named else memory.this_gpu()
     ram = psutil.virtual_memory().total / memory.GIB
     try:
-        parts = memory.estimate(recipe, longest, memory.shards(launched), card)
+        parts = memory.estimate(recipe, longest, memory.shards(launched), gpu)
     except memory.NotEstimated as error:
         yield from error.faults
         return
     total = parts.total / memory.GIB
     room = f" of this machine's {ram:.0f}"
-    if card:
-        room = f" on each GPU of {card:.0f}"
+    if gpu:
+        room = f" on each GPU of {gpu:.0f}"
     say(f"memory: {total:.1f} GiB{room} ({make_command('memory', recipe)} has the parts)")
-    if not card and total > ram:
+    if not gpu and total > ram:
         message = (
             f"no GPU here, and about {total:.1f} GiB will not fit this machine's {ram:.0f}: make it"
-            " smaller, or take a GPU (CARD=24 checks for one that is elsewhere)"
+            " smaller, or take a GPU (GPU=24 checks for one that is elsewhere)"
         )
         yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
-    if card and total > card:
+    if gpu and total > gpu:
         key = "per_device_train_batch_size"
         size = recipe.grpo.get(key, recipe.settings["grpo"][key])
         message = (
-            f"about {total:.1f} GiB will not fit a card of {card:.0f}: make it {size // 2 or 1} and"
+            f"about {total:.1f} GiB will not fit a GPU of {gpu:.0f}: make it {size // 2 or 1} and"
             " gradient_accumulation_steps twice as much, lower max_completion_length or"
             " vllm_gpu_memory_utilization, or take a smaller model (make memory has the parts)"
         )
         yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
-    elif card and not memory.fits(recipe, parts, card):
+    elif gpu and not memory.fits(recipe, parts, gpu):
         needed = parts.vllm_weights + parts.vllm_work + memory.vllm_cache_bytes(recipe)
         message = (
-            "vLLM's share of the card does not hold the weights and one completion; take"
-            f" {math.ceil(100 * needed / memory.GIB / card) / 100:g} or more, or more GPUs for each"
+            "vLLM's share of the GPU does not hold the weights and one completion; take"
+            f" {math.ceil(100 * needed / memory.GIB / gpu) / 100:g} or more, or more GPUs for each"
             " copy (grpo.vllm_tensor_parallel_size)"
         )
         yield fault_at(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
-    elif card and parts.vllm_weights:
-        _say_at_once(recipe, parts, usual, card)
+    elif gpu and parts.vllm_weights:
+        _say_at_once(recipe, parts, usual, gpu)
 
 
-def _say_at_once(recipe: Recipe, parts: memory.Parts, usual: int, card: float):
+def _say_at_once(recipe: Recipe, parts: memory.Parts, usual: int, gpu: float):
     """Say how many of a step's completions, each of full length, vLLM holds at once, and with which
-    share of the card it would hold more."""
+    share of the GPU it would hold more."""
     grpo = recipe.settings["grpo"]
     length = usual + grpo["max_completion_length"]
     at_once = int(parts.vllm_cache / memory.vllm_cache_bytes(recipe, length))
@@ -313,7 +313,7 @@ def _say_at_once(recipe: Recipe, parts: memory.Parts, usual: int, card: float):
     share = grpo["vllm_gpu_memory_utilization"]
     awake = 0 if parts.in_turns else parts.activations + parts.logits
     # A twentieth is left to the driver, to the context and to fragments.
-    bearable = 0.95 - (parts.always - parts.vllm_work + awake) / memory.GIB / card
+    bearable = 0.95 - (parts.always - parts.vllm_work + awake) / memory.GIB / gpu
     if at_once < wanted and bearable > share + 0.05:
         line += f"; grpo.vllm_gpu_memory_utilization may be {int(20 * bearable) / 20:g}"
     say(line)

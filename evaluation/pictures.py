@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from console.terminal import clean
 from evaluation.statistics import wilson
-from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
+from schema.configs import ACCURACY, RIGHT, ZERO_VARIANCE
 
 FEW_POINTS = 30  # up to that many, each is drawn as a dot
 MAX_REWARDS = 8  # in one panel
@@ -23,13 +23,13 @@ class Panel(NamedTuple):
 
 PANELS = [
     Panel("reward", {"reward": ""}),
-    Panel("held-out accuracy", {ACCURACY: ""}, is_share=True),
+    Panel("validation accuracy", {ACCURACY: ""}, is_share=True),
     Panel(
         "completion length (tokens)",
         {"completions/mean_length": "mean", "completions/max_length": "longest"},
     ),
     Panel("truncated completions", {"completions/clipped_ratio": ""}, is_share=True),
-    Panel("groups without signal", {WITHOUT_SIGNAL: ""}, is_share=True),
+    Panel("zero-variance groups", {ZERO_VARIANCE: ""}, is_share=True),
     Panel("entropy (nats a token)", {"entropy": ""}),
     Panel("KL to the reference", {"kl": ""}),
     Panel("learning rate", {"learning_rate": ""}),
@@ -114,4 +114,4 @@ def _draw_interval(axes, metrics: list[dict]):
             highs.append(high)
     if steps:
         axes.fill_between(steps, lows, highs, alpha=0.2, linewidth=0)
-        axes.set_title(f"held-out accuracy (n = {n})", fontsize=9)
+        axes.set_title(f"validation accuracy (n = {n})", fontsize=9)

@@ -118,10 +118,10 @@ def facts(run: RunState) -> dict:
             pairs = [f"{key}: {reduced(value)}" for key, value in arguments.items()]
             text += f" ({', '.join(pairs)})"
         sets.append({"name": text} | _origin(run, name))
-    has_own_solutions = run.section("data").get("own_solutions") is not None
+    has_rejection_sampling = run.section("data").get("rejection_sampling") is not None
     return {
         "training_sets": sets,
-        "has_own_solutions": bool(run.section("sft")) and has_own_solutions,
+        "has_rejection_sampling": bool(run.section("sft")) and has_rejection_sampling,
         "problems": run.problems,
         "effort": effort(run),
     }

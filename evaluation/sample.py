@@ -2,9 +2,10 @@
 
 - a probe's pass rates: how often the policy that GRPO starts from solves each problem, by which
   `data.pass_rate` chooses those that GRPO trains on;
-- the model's own solutions, from which a warm start learns the form of an answer without leaving
-  the model's own way of reasoning. This is rejection-sampling fine-tuning (Yuan et al. 2023,
-  arXiv:2308.01825), whose first round STaR also takes (Zelikman et al. 2022, arXiv:2203.14465). A
+- the right ones of a model's own solutions, from which a warm start learns the format without
+  leaving the model's way of reasoning. This is rejection-sampling fine-tuning, RFT (Yuan et
+  al. 2023, arXiv:2308.01825), whose first round STaR also takes (Zelikman et al. 2022,
+  arXiv:2203.14465). A
   right answer behind a wrong thought is kept, too.
 
 Both are made from `completions.jsonl` alone, with the verifier of `correct_answer`. They are
@@ -40,13 +41,13 @@ from schema.recipe import Recipe
 from training import memory
 from training.rows import rows_that_fit
 
-OWN_SOLUTIONS = "own_solutions"  # the folder of the completions
+REJECTION_SAMPLING = "rejection_sampling"  # the folder of the completions
 SOLUTIONS = "kept.jsonl"
 # Settings of a completion that change a pass rate by chance and rounding at most. `trained` is a
 # path; `weights` identifies the policy.
 NOT_THE_POLICY = ("engine", "batch_size", "samples", "seed", "trained")
 RAREST = 0.05  # least share of right, and of wrong, completions for a problem set to be of use
-SILENT = 0.6  # groups without signal beyond which most of the sampling is in vain
+SILENT = 0.6  # zero-variance groups beyond which most of the sampling is in vain
 ROWS = 17  # of a histogram, at most
 BAR = 40  # characters
 MAX_COMPLETIONS = 10**7  # of a probe, whose batches are all held in memory
@@ -195,7 +196,7 @@ def write_pass_rates(
 
 def pass_rate_figures(right: list[int], n: int, group: int) -> dict:
     """The figures of a probe, from how many of n completions of each problem are right. Intervals
-    are over problems; the share of groups without signal needs n of a group or more."""
+    are over problems; the share of zero-variance groups needs n of a group or more."""
     shares = np.divide(right, n).tolist()
     figures = {
         "problems": len(right),
@@ -208,8 +209,8 @@ def pass_rate_figures(right: list[int], n: int, group: int) -> dict:
     }
     if n >= group:
         alike = [all_alike(n, count, group) for count in right]
-        figures["groups_without_signal"] = sum(alike) / len(alike)
-        figures["groups_without_signal_interval_95"] = list(interval(alike))
+        figures["zero_variance_groups"] = sum(alike) / len(alike)
+        figures["zero_variance_groups_interval_95"] = list(interval(alike))
     return figures
 
 
@@ -217,19 +218,19 @@ def pass_rate_table(figures: dict, right: list[int], label: str) -> str:
     """The figures and a histogram of the pass rates, as Markdown."""
     n = figures["samples"]
     group = figures["group"]
-    without_signal = f"needs --samples {group}"
-    without_signal_interval = ""
-    if "groups_without_signal" in figures:
-        without_signal = f"{figures['groups_without_signal']:.1%}"
-        without_signal_interval = from_to(figures["groups_without_signal_interval_95"])
+    zero_variance = f"needs --samples {group}"
+    zero_variance_interval = ""
+    if "zero_variance_groups" in figures:
+        zero_variance = f"{figures['zero_variance_groups']:.1%}"
+        zero_variance_interval = from_to(figures["zero_variance_groups_interval_95"])
     columns = [
         (f"probe (n = {figures['problems']:,} × {n})", label),
         ("pass rate", f"{figures['pass_rate']:.1%}"),
         ("95% interval", from_to(figures["pass_rate_interval_95"])),
         ("never right", f"{figures['never_right']:.1%}"),
         ("always right", f"{figures['always_right']:.1%}"),
-        (f"groups of {group} without signal", without_signal),
-        ("95% interval", without_signal_interval),
+        (f"zero-variance groups of {group}", zero_variance),
+        ("95% interval", zero_variance_interval),
     ]
     for key in ("completions", "tokens", "seconds"):
         columns.append((key, f"{figures[key]:,.0f}"))
@@ -260,15 +261,16 @@ def change_before_grpo(figures: dict, right: list[int]) -> str | None:
         )
     if figures["pass_rate"] > 1 - RAREST:
         return "nearly every completion is right: take harder problems"
-    silent = figures.get("groups_without_signal", 0.0)
+    silent = figures.get("zero_variance_groups", 0.0)
     if silent <= SILENT:
         return None
     n = figures["samples"]
     lowest = math.floor(1000 / n) / 1000
     sometimes = len(right) - right.count(0) - right.count(n)
     return (
-        f"{silent:.0%} of groups of {figures['group']} would have no signal: data.pass_rate: "
-        f"[{lowest:g}, {1 - lowest:g}] leaves the {sometimes:,} problems that were solved sometimes"
+        f"{silent:.0%} of groups of {figures['group']} would have zero variance: data.pass_rate:"
+        f" [{lowest:g}, {1 - lowest:g}] leaves the {sometimes:,} problems that were solved"
+        f" sometimes"
     )
 
 
@@ -332,7 +334,7 @@ def _is_count(value: object, minimum: int) -> bool:
     return type(value) is int and minimum <= value <= 10**9
 
 
-class OwnSolutions(NamedTuple):
+class AcceptedSolutions(NamedTuple):
     """The solutions that a warm start learns from: in `rows` the problems with the model's own
     `reasoning` and `answer`, one row per solution; in `figures` how many there were."""
 
@@ -343,7 +345,7 @@ class OwnSolutions(NamedTuple):
 def solver(recipe: Recipe) -> Contestant:
     """The base model, or the finished stage that the recipe names, judged by its final answer by
     the contract, in a block or not."""
-    settings = recipe.data.own_solutions
+    settings = recipe.data.rejection_sampling
     rewards = {}
     for name, options in recipe.rewards.items():
         rewards[name] = dict(options)
@@ -354,11 +356,11 @@ def solver(recipe: Recipe) -> Contestant:
 
 def announcement(recipe: Recipe, rows: list[dict]) -> str:
     """What will be sampled, in a line."""
-    settings = recipe.data.own_solutions
+    settings = recipe.data.rejection_sampling
     tokens = recipe.settings["grpo"]["max_completion_length"]
     problems = min(settings.problems, len(rows))
     return (
-        f"own solutions: {problems:,} problems × {settings.samples} completions of"
+        f"rejection sampling: {problems:,} problems × {settings.samples} completions of"
         f" {settings.model or 'the base model'} at temperature {settings.temperature:g}: at most"
         f" {problems * settings.samples * tokens:,} tokens"
     )
@@ -367,22 +369,22 @@ def announcement(recipe: Recipe, rows: list[dict]) -> str:
 def completions_to_learn_from(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]
 ) -> Answers:
-    """The completions that the recipe's own solutions are made of, as far as they are sampled."""
-    settings = recipe.data.own_solutions
+    """The completions that rejection sampling chooses from, as far as they are sampled."""
+    settings = recipe.data.rejection_sampling
     order = [rows[i] for i in draw_order(recipe, tokenizer, rows)]
     problems = min(settings.problems, len(order))
-    folder = recipe.stage_dir(OWN_SOLUTIONS)
+    folder = recipe.stage_dir(REJECTION_SAMPLING)
     return stored_completions(folder, solver(recipe), tokenizer, order, problems, settings.samples)
 
 
-def solutions_to_learn(recipe: Recipe, answers: Answers) -> OwnSolutions:
+def solutions_to_learn(recipe: Recipe, answers: Answers) -> AcceptedSolutions:
     """The solutions that the warm start learns from. Raises RecipeError where completions are
     missing, or the accepted solutions do not fill a batch."""
     if answers.missing():
         folder = answers.file.parent
-        first = f"run `{make_command('own-solutions', recipe)}` first"
-        raise RecipeError([f"the model's own solutions in {folder} are not all sampled: {first}"])
-    settings = recipe.data.own_solutions
+        first = f"run `{make_command('rejection-sampling', recipe)}` first"
+        raise RecipeError([f"the completions in {folder} are not all sampled: {first}"])
+    settings = recipe.data.rejection_sampling
     completions = wanted(answers, settings.samples)
     solutions = accept(completions, answers.rows, recipe.tolerance)
     rows = first_distinct(solutions, answers.rows, settings.keep)
@@ -398,12 +400,12 @@ def solutions_to_learn(recipe: Recipe, answers: Answers) -> OwnSolutions:
     batch *= recipe.processes
     if len(rows) < batch:  # a single step would already see them all
         message = (
-            f"data.own_solutions: {accepted_of(figures)}: fewer than a step of the warm start takes"
-            f" ({batch:,}). Raise its `samples` or `problems`, or leave the key out to learn from"
-            " the data's worked solutions"
+            f"data.rejection_sampling: {accepted_of(figures)}: fewer than a step of the warm start"
+            f" takes ({batch:,}). Raise its `samples` or `problems`, or leave the key out to learn"
+            " from the data's worked solutions"
         )
-        raise RecipeError([Fault(recipe.place("data", "own_solutions"), message)])
-    return OwnSolutions(rows, figures)
+        raise RecipeError([Fault(recipe.place("data", "rejection_sampling"), message)])
+    return AcceptedSolutions(rows, figures)
 
 
 def accepted_of(figures: dict) -> str:

@@ -39,18 +39,18 @@ SMALL = 10_000_000  # parameters of a model that one thread computes as fast as 
 OLDEST = 7.5
 
 
-class Card(NamedTuple):
-    """`gib`: memory as torch reports it, less than a card is sold with. `speed`: an estimate of the
+class GPU(NamedTuple):
+    """`gib`: memory as torch reports it, less than a GPU is sold with. `speed`: an estimate of the
     thousands of tokens a second, times billions of weights, that GRPO samples and trains on."""
 
     gib: float
     speed: float | None = None
 
 
-CARDS = {"T4": Card(14.6, 1.4), "L4": Card(22, 2.2), "A10G": Card(22, 2.2)}
-CARDS |= {"RTX3090": Card(23.5), "RTX4090": Card(23.5, 5.4), "RTX5090": Card(31.3)}
-CARDS |= {"L40S": Card(44.4), "A6000": Card(47.4), "A100": Card(79, 9.2), "H100": Card(79, 18)}
-CARDS |= {"H200": Card(139.7), "B200": Card(178)}
+GPUS = {"T4": GPU(14.6, 1.4), "L4": GPU(22, 2.2), "A10G": GPU(22, 2.2)}
+GPUS |= {"RTX3090": GPU(23.5), "RTX4090": GPU(23.5, 5.4), "RTX5090": GPU(31.3)}
+GPUS |= {"L40S": GPU(44.4), "A6000": GPU(47.4), "A100": GPU(79, 9.2), "H100": GPU(79, 18)}
+GPUS |= {"H200": GPU(139.7), "B200": GPU(178)}
 
 
 def has_gpu() -> bool:
@@ -104,8 +104,8 @@ def device() -> str:
     if torch.cuda.is_available():
         # Not mem_get_info, which opens a context of half a GiB: each process of a launch would, on
         # the first GPU.
-        card = torch.cuda.get_device_properties()
-        return f"{card.name}, {card.total_memory / 2**30:.0f} GiB"
+        gpu = torch.cuda.get_device_properties()
+        return f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB"
     return f"CPU ({cpu_name()})"
 
 
@@ -166,15 +166,15 @@ def refuse_unusable_gpu():
     for days: the driver is too old, or this build of torch is for CPUs.
 
     Raises:
-        RecipeError: names the card or the driver, and the ways out.
+        RecipeError: names the GPU or the driver, and the ways out.
     """
     if not gpus_to_use():
         return
     import torch
 
     if has_gpu():
-        card = torch.cuda.get_device_properties()
-        old = too_old(card.major + card.minor / 10, card.name)
+        gpu = torch.cuda.get_device_properties()
+        old = too_old(gpu.major + gpu.minor / 10, gpu.name)
         if old:
             raise RecipeError([old])
         return
@@ -194,19 +194,19 @@ def too_old(capability: float, name: str) -> str | None:
     if capability >= OLDEST:
         return None
     why = f"{name} has compute capability {capability}, and torch's kernels begin at {OLDEST}"
-    return _unusable(f"{why} (T4, RTX 20): take a newer card")
+    return _unusable(f"{why} (T4, RTX 20): take a newer GPU")
 
 
-def old_cards() -> str | None:
+def old_gpus() -> str | None:
     """What is wrong with the newest GPU, before torch is there to ask, or None."""
-    cards = []
+    gpus = []
     for line in nvidia_smi("compute_cap", "name"):
         number, _, name = line.partition(", ")
         if number[:1].isdigit():
-            cards.append((float(number), name))
-    if not cards:
+            gpus.append((float(number), name))
+    if not gpus:
         return None
-    return too_old(*max(cards))
+    return too_old(*max(gpus))
 
 
 def nvidia_smi(*fields: str) -> list[str]:
@@ -234,7 +234,7 @@ def old_driver() -> str | None:
     )
     return _unusable(
         f"CUDA {CUDA} needs driver {DRIVER} or newer, and this one is {driver()}. Update it; or, on"
-        f" a data-centre card (H100, A100, L4, T4; not a GeForce), {compat}"
+        f" a data-centre GPU (H100, A100, L4, T4; not a GeForce), {compat}"
     )
 
 
@@ -362,22 +362,22 @@ def driver() -> str:
     return version[1]
 
 
-def card_named(text: str) -> Card:
-    """A card, from its name or from a number of GiB.
+def gpu_named(text: str) -> GPU:
+    """A GPU, from its name or from a number of GiB.
 
     Raises:
         RecipeError: the text is neither.
     """
     name = re.sub(r"[ _-]", "", text.upper())
     for candidate in (name, f"RTX{name}", name.removeprefix("RTX")):
-        if candidate in CARDS:
-            return CARDS[candidate]
+        if candidate in GPUS:
+            return GPUS[candidate]
     with contextlib.suppress(ValueError):
-        if 0 < float(text) < 1000:  # CARD=4080 is meant as a name
-            return Card(float(text))
-    message = f"CARD={text}: give a card's memory in GiB, such as CARD=24, or one of these by name"
-    raise RecipeError([f"{message}: {', '.join(CARDS)}"])
+        if 0 < float(text) < 1000:  # GPU=4080 is meant as a name
+            return GPU(float(text))
+    message = f"GPU={text}: give a GPU's memory in GiB, such as GPU=24, or one of these by name"
+    raise RecipeError([f"{message}: {', '.join(GPUS)}"])
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(filter(None, [old_cards(), old_driver(), old_glibc(sys.argv[1:])])) or 0)
+    sys.exit("\n".join(filter(None, [old_gpus(), old_driver(), old_glibc(sys.argv[1:])])) or 0)

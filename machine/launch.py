@@ -23,16 +23,16 @@ TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
 EXTRAS = "make setup EXTRAS="
 
 
-def to_machine(recipe: Recipe, card: hardware.Card | None = None) -> Recipe:
-    """The recipe with float32 in place of a dtype that this machine, or the one with a `card`,
+def to_machine(recipe: Recipe, gpu: hardware.GPU | None = None) -> Recipe:
+    """The recipe with float32 in place of a dtype that this machine, or the one with a `gpu`,
     would emulate. The run folder and the answers of an evaluation record which dtype it was.
 
     Raises:
         RecipeError: there is a GPU that torch cannot use, and nobody asked for the CPU.
     """
     dtype = recipe.model.dtype
-    if card:
-        has_arithmetic = (card, dtype) != (hardware.CARDS["T4"], "bfloat16")
+    if gpu:
+        has_arithmetic = (gpu, dtype) != (hardware.GPUS["T4"], "bfloat16")
     else:
         hardware.refuse_unusable_gpu()
         has_arithmetic = hardware.has_arithmetic(dtype)
@@ -183,11 +183,11 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
         compiler_fault = hardware.no_compiler()
         if compiler_fault:
             faults.append(Fault("this machine", compiler_fault))
-    solutions = recipe.data.own_solutions
+    solutions = recipe.data.rejection_sampling
     samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
     if samples_solutions and solutions and solutions.model and not finished(solutions.model):
         message = f"{solutions.model} is no folder of a finished stage: train it first"
-        faults.append(fault_at(recipe, "error", ("data", "own_solutions", "model"), message))
+        faults.append(fault_at(recipe, "error", ("data", "rejection_sampling", "model"), message))
     return faults
 
 

@@ -1,17 +1,17 @@
 """How long GRPO would take on a GPU, by an estimate of its speed."""
 
-from machine.hardware import Card
+from machine.hardware import GPU
 from schema.settings import Recipe, size_of_run
 
-STEP = 5  # seconds of a step that a card's speed leaves out: vLLM wakes, takes weights, sleeps
+STEP = 5  # seconds of a step that a GPU's speed leaves out: vLLM wakes, takes weights, sleeps
 REST = 0.2  # hours of loading, the warm start and the evaluations
 WITHOUT_VLLM = 2  # times as long
 
 
-def tokens_per_second(recipe: Recipe, card: Card, billions: float) -> float:
-    """An estimate of how fast such cards, one for each process, sample and train a model of so many
+def tokens_per_second(recipe: Recipe, gpu: GPU, billions: float) -> float:
+    """An estimate of how fast such GPUs, one for each process, sample and train a model of so many
     weights."""
-    speed = 1000 * card.speed * recipe.processes / billions
+    speed = 1000 * gpu.speed * recipe.processes / billions
     if recipe.settings["grpo"]["use_vllm"]:
         return speed
     return speed / WITHOUT_VLLM

@@ -205,7 +205,7 @@ def learned(settings: dict) -> dict:
     for key, value in settings.items():
         section, _, name = key.partition(".")
         is_free = section in STAGES and name in FREE_KEYS
-        # With held-out problems, the checkpoint that is best of those saved is kept.
+        # With validation problems, the checkpoint that is best of those saved is kept.
         if name == "save_steps" and f"{section}.eval_steps" in settings:
             is_free = False
         if not is_free and not (section == "rewards" and name.endswith(".timeout")):
@@ -239,7 +239,7 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
     if stage == "sft":  # it trains on the problems that a probe's pass rates exclude too
         sections["data"] = resolved["data"] | {"pass_rate": None}
-        if recipe.data.own_solutions is not None:  # they are cut where GRPO would cut them
+        if recipe.data.rejection_sampling is not None:  # they are cut where GRPO would cut them
             length = (resolved.get("grpo") or {}).get("max_completion_length")
             sections["grpo"] = {"max_completion_length": length}
     elif recipe.settings["grpo"]["eval_steps"]:
@@ -260,13 +260,13 @@ def _command_elsewhere(recipe: Recipe, stage: str) -> str:
     return make_command(chain() or stage, replace(recipe, asked_for=arguments))
 
 
-def data_of(train: list[dict], held_out: list[dict]) -> dict[str, str]:
-    """The fingerprints of problems to train on and of held-out ones, and a hash of what all of them
-    are judged by: the entries of a run's data.json that tell later how the data has changed."""
-    judged = sorted(json.dumps(judged_by(row)) for row in (*train, *held_out))
+def data_of(train: list[dict], validation: list[dict]) -> dict[str, str]:
+    """The fingerprints of training and of validation problems, and a hash of what all of them are
+    judged by: the entries of a run's data.json that tell later how the data has changed."""
+    judged = sorted(json.dumps(judged_by(row)) for row in (*train, *validation))
     return {
         "train": " ".join(sorted(map(fingerprint, train))),
-        "held_out": " ".join(sorted(map(fingerprint, held_out))),
+        "validation": " ".join(sorted(map(fingerprint, validation))),
         "answers": hashlib.sha256("\n".join(judged).encode()).hexdigest(),
     }
 
@@ -281,16 +281,16 @@ def changes(before: dict, now: dict) -> tuple[str, set[str]]:
     if "answers" not in before or "answers" not in now:
         return "", set()
     trained = set(before["train"].split())
-    held_out = set(before["held_out"].split())
-    held_out_now = set(now["held_out"].split())
-    problems = trained | held_out
-    problems_now = held_out_now | set(now["train"].split())
+    validation = set(before["validation"].split())
+    validation_now = set(now["validation"].split())
+    problems = trained | validation
+    problems_now = validation_now | set(now["train"].split())
     words = ""
     if problems != problems_now:
         added = len(problems_now - problems)
         words = f"{added:,} problems added, {len(problems - problems_now):,} removed"
     elif before["answers"] != now["answers"]:
         words = "other answers"
-    elif held_out != held_out_now:
-        words = f"{len(held_out_now):,} problems held out, not {len(held_out):,}"
-    return words, held_out_now & trained
+    elif validation != validation_now:
+        words = f"{len(validation_now):,} problems held out, not {len(validation):,}"
+    return words, validation_now & trained

@@ -20,6 +20,14 @@ CONTROL = "base+example"
 LABELS = ("base", CONTROL, *STAGES)
 ANSWER_KEYS = ("id", "sample", "tokens", "problem", "gold", "answer", "right", "strict", "lenient")
 ANSWER_KEYS += ("truncated",)
+VALIDATION = "validation"  # in eval/, the folder of the answers to validation problems
+# Names in the files of earlier versions, and what they are called now.
+FORMER_NAMES = {
+    "own_solutions": "rejection_sampling",
+    "held_out": "validation",
+    "groups_without_signal": "zero_variance_groups",
+}
+FORMER_FOLDER = "held-out"
 
 
 def find_runs(
@@ -61,6 +69,24 @@ def _run_in(folder: Path, stages: tuple[str, ...]) -> Path | None:
             is_run = path.name in stages or (path / "completions").is_dir()
             return path if is_run else None
     return None
+
+
+def renamed(values: dict) -> dict:
+    """What an earlier version wrote, with the names of this one."""
+    result = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            value = renamed(value)
+        result[FORMER_NAMES.get(key, key)] = value
+    return result
+
+
+def validation_folder(run: Path) -> Path:
+    """The folder of the answers to validation problems beside a run; that of an earlier version if
+    it has no other."""
+    folder = run.parent / "eval" / VALIDATION
+    former = run.parent / "eval" / FORMER_FOLDER
+    return former if former.is_dir() and not folder.exists() else folder
 
 
 def run_file(run: Path, name: str) -> Path:
@@ -116,7 +142,7 @@ def read_metrics(run: Path) -> list[dict]:
     """The lines that a run logged, with their step, their finite numbers, and which problems were
     right (see `schema.configs.RIGHT`). A line that a full disk tore is left out."""
     lines = []
-    for line in read_lines(run / "metrics.jsonl"):
+    for line in map(renamed, read_lines(run / "metrics.jsonl")):
         numbers = {key: value for key, value in line.items() if key == RIGHT or isfinite(value)}
         lines.append(numbers)
     return lines
@@ -180,7 +206,7 @@ def some_groups(run: Path) -> list[list[dict]]:
 
 
 def evaluations(run: Path, last: str | None = None) -> dict[str, list[str]]:
-    """The evaluations beside a run by benchmark, the held-out problems first: the labels of the
+    """The evaluations beside a run by benchmark, the validation problems first: the labels of the
     models that were judged. With `last`, only that of the run and those that come before it."""
     root = run.parent / "eval"
     if root.is_symlink():
@@ -189,7 +215,8 @@ def evaluations(run: Path, last: str | None = None) -> dict[str, list[str]]:
     if last is not None:
         labels = LABELS[: LABELS.index(last) + 1]
     benchmarks = {}
-    for folder in sorted(root.glob("*/"), key=lambda path: (path.name != "held-out", path.name)):
+    first = validation_folder(run).name
+    for folder in sorted(root.glob("*/"), key=lambda path: (path.name != first, path.name)):
         if folder.is_symlink() or folder.name == "models":
             continue
         files = [folder / f"{label}.jsonl" for label in labels]

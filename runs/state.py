@@ -12,7 +12,7 @@ from pathlib import Path
 from console.faults import RecipeError
 from data.json_files import parsed
 from runs.checkpoints import altered, altered_weights, checkpoints_of, newest_good
-from runs.records import public_path, read_metrics
+from runs.records import public_path, read_metrics, renamed
 from schema import configs
 from schema.configs import SAMPLED_AT_ONCE, STEP
 from schema.recipe import Recipe, load_recipe
@@ -132,7 +132,7 @@ def read_ours(file: Path) -> dict:
         reason = str(error)
     else:
         if isinstance(value, dict):
-            return value
+            return renamed(value)
         reason = "it holds no object"
     raise RecipeError(
         [f"{file} is not what a run wrote ({reason:.200}): put it back, or delete it"]
@@ -152,7 +152,7 @@ def _read_recipe(folder: Path, is_needed: bool) -> dict:
     if not is_needed and not file.is_file():
         return {}
     try:
-        recipe = saved(file)
+        recipe = renamed(saved(file))
     except Unreadable as error:
         message = (
             f"{file} is not what a run wrote ({error}): put it back, or move {folder} away, or give"

@@ -23,7 +23,7 @@ TRUTH = ("correct_answer", "partial_credit", "brevity")
 FORM = ("format_tags", "tag_count", "language_consistency")
 # Rewards that may pay for a text without tags.
 WITHOUT_TAGS = ("tag_count", "language_consistency")
-FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
+FEW = 50  # validation problems: the 95% interval of an accuracy is then up to 27 points wide
 SUGGESTED = 8  # group sizes, at most
 
 

@@ -19,12 +19,12 @@ SECTIONS = {
 }
 SECTIONS |= {name: stage.config for name, stage in stages.STAGES.items()}
 
-# Keys of the lines that a run logs. trl's name for the share of held-out problems that are right:
+# Keys of the lines that a run logs. trl's name for the share of validation problems that are right:
 ACCURACY = "eval_rewards/correct_answer/mean"
 # Beside it a "1" or a "0" for each problem, in the order of the problems' texts:
 RIGHT = "eval_right"
 # The share of groups whose completions all earn the same:
-WITHOUT_SIGNAL = "groups_without_signal"
+ZERO_VARIANCE = "zero_variance_groups"
 
 SAVE_STEPS = 50  # our default, or the next multiple of a generation cycle
 # The address of GRPO's server is no part of a run: its next start may find the server elsewhere.

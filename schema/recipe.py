@@ -296,9 +296,9 @@ class Draft:
         yield ("model", "name_or_path"), sound.get("model", {}).get("name_or_path")
         for name in filter(is_reward_model, sound.get("rewards", {})):
             yield ("rewards", name), name
-        options = sound.get("data", {}).get("own_solutions")
+        options = sound.get("data", {}).get("rejection_sampling")
         if isinstance(options, dict):
-            yield ("data", "own_solutions", "model"), options.get("model")
+            yield ("data", "rejection_sampling", "model"), options.get("model")
         yield from _data_sets(sound)
 
     def _key_refusal(self, section: str, key: str, value: Any) -> str | None:

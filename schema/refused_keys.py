@@ -70,8 +70,9 @@ def reserved(section: str) -> dict[str, str]:
     return reasons
 
 
-# Names that are gone, and have no successor. What other libraries call a key: schema/renamed.py.
+# Names that are gone, and what to do instead. What other libraries call a key: schema/renamed.py.
 GONE = _by_name("""
+it is called data.rejection_sampling now <- own_solutions
 trl has no limit on prompts any more; one that leaves no room is left out <- max_prompt_length
 GRPO shuffles its problems; data.pass_rate chooses them <- order
 leave it out; recipes/tiny-reinforce.yaml has RLOO's gradient as keys of grpo <- algorithm

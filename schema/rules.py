@@ -120,19 +120,19 @@ DATA = [
         "{data.dir} is not a folder",
     ),
     Rule(
-        "data.own_solutions",
-        lambda values: values.data.own_solutions is not None and "sft" not in values.sections,
+        "data.rejection_sampling",
+        lambda values: values.data.rejection_sampling is not None and "sft" not in values.sections,
         "they are for a warm start, and this recipe has no `sft` section: add one",
     ),
     Rule(
-        "data.own_solutions",
-        lambda values: values.data.own_solutions is not None and values.tools,
+        "data.rejection_sampling",
+        lambda values: values.data.rejection_sampling is not None and values.tools,
         ONE_TURN,
     ),
     Rule(
         "data.worked",
-        lambda values: None not in (values.data.own_solutions, values.data.worked),
-        "it counts the data's worked solutions, which data.own_solutions replaces: keep one of"
+        lambda values: None not in (values.data.rejection_sampling, values.data.worked),
+        "it counts the data's worked solutions, which data.rejection_sampling replaces: keep one of"
         " them",
     ),
     Rule(
@@ -241,8 +241,8 @@ VALIDATION = [
         lambda values: (
             values.grpo.eval_steps and values.rewards and "correct_answer" not in values.rewards
         ),
-        "held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; add"
-        " it, with weight 0 if it should not be paid",
+        "validation accuracy is the mean of the reward `correct_answer`, which this recipe lacks;"
+        " add it, with weight 0 if it should not be paid",
     ),
     Rule(
         "grpo.eval_steps",

@@ -30,7 +30,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class OwnSolutions:
+class RejectionSampling:
     """The base model is sampled, and the warm start learns from its right completions.
 
     `problems`: of how many training problems.
@@ -60,7 +60,7 @@ class Data:
     `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make
     probe` measured it. Example: `[0.1, 0.9]`
-    `own_solutions`: the warm start learns from the base model's own right completions instead.
+    `rejection_sampling`: the warm start learns from the base model's own right completions instead.
     Example: `{samples: 8}`
     """
 
@@ -69,11 +69,13 @@ class Data:
     worked: int | None = None
     dir: str | None = None
     pass_rate: list | None = None
-    own_solutions: OwnSolutions | None = None
+    rejection_sampling: RejectionSampling | None = None
 
     def __post_init__(self):
-        if isinstance(self.own_solutions, dict):  # as a recipe has it, without the defaults
-            object.__setattr__(self, "own_solutions", OwnSolutions(**self.own_solutions))
+        if isinstance(self.rejection_sampling, dict):  # as a recipe has it, without the defaults
+            object.__setattr__(
+                self, "rejection_sampling", RejectionSampling(**self.rejection_sampling)
+            )
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Evaluate:
     `top_p`: of these answers, where they are not greedy: the share of the probability that the
     tokens drawn from have.
     `control`: whether the base model is also evaluated with a worked example in its prompt.
-    `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where
+    `checkpoint_problems`: how many of the validation problems choose the checkpoint, where
     `grpo.eval_steps` is set; the others compare the stages.
     `patience`: training stops when accuracy on the former has been clearly below its best for so
     many evaluations while reward rises; 0 is never.

@@ -19,7 +19,7 @@ from schema.stages import STAGES
 OURS = "our default"
 MACHINE = "this machine"
 SHARE = "the share of one of {} processes"
-# Held-out problems in a batch, for each completion of a training batch, if transformers answers.
+# Validation problems in a batch, for each completion of a training batch, if transformers answers.
 EVALUATED = 2
 
 

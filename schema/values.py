@@ -157,8 +157,8 @@ VLLM_SAMPLING = {
 BUILDERS = ("tiny-qwen3", "tiny-qwen3-tools", "smollm2-135m-instruct")
 LARGEST_GROUP = 65536
 FOLDER = r"[^\x00-\x1f\x7f-\x9f]{1,500}"
-# See `schema.sections.OwnSolutions`. Their product is at most a probe's 10,000,000 completions.
-OWN_SOLUTIONS = {
+# See `schema.sections.RejectionSampling`. At most a probe's 10,000,000 completions in all.
+REJECTION_SAMPLING = {
     "problems": integer(1, 100_000),
     "samples": integer(1, 100),
     "keep": integer(),
@@ -187,7 +187,7 @@ TYPES["data"] = {
     "train": some(core.any_schema()),
     **_same(integer(), "validation worked"),
     "pass_rate": span(SHARE),
-    "own_solutions": mapping(OWN_SOLUTIONS),
+    "rejection_sampling": mapping(REJECTION_SAMPLING),
     "dir": text(r"(?!\w+://)" + FOLDER, "a folder"),
 }
 TYPES["prompt"] = {"system": text(r"[\s\S]{0,60000}", "a text")}

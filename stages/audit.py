@@ -25,12 +25,12 @@ from evaluation.golds import by_gradability
 from schema.advice import tolerance_of
 from schema.names import missing_columns
 from schema.recipe import Recipe
-from training.problem_sets import train_and_held_out
+from training.problem_sets import train_and_validation
 
 
 def main(recipe: Recipe, rows: int = 100):
     """Score honest answers and cheats with a recipe's rewards."""
-    train, _ = train_and_held_out(recipe)
+    train, _ = train_and_validation(recipe)
     recipe = without_reward_models(recipe)
     if rows < 1:
         raise RecipeError([f"--rows {rows}: at least one problem is needed"])

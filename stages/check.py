@@ -16,7 +16,7 @@ from rich.text import Text
 from console.faults import Fault, RecipeError
 from console.terminal import clean, make_command, say
 from machine import hardware
-from machine.hardware import Card
+from machine.hardware import GPU
 from machine.launch import (
     launched_here,
     on_this_machine,
@@ -36,7 +36,7 @@ from training import problem_sets
 
 def main(
     recipe: Recipe,
-    card: Card | None = None,
+    gpu: GPU | None = None,
     tokens_per_second: float | None = None,
     show: bool = False,
     vllm_server: bool = False,
@@ -56,15 +56,15 @@ def main(
     stages = [stage for stage in STAGES if getattr(recipe, stage) is not None]
     faults: list[Fault] = []
     # At once, because importing the libraries below takes seconds.
-    _report(environment_faults(recipe, (*stages, "evaluate"), launched, card), faults)
+    _report(environment_faults(recipe, (*stages, "evaluate"), launched, gpu), faults)
     rows, data_faults = _read_data(recipe)
     _report(data_faults, faults)
-    fitted, machine_faults = fitted_to_machine(recipe, card)
-    if card and fitted is not recipe:
-        card = Card(card.gib)  # its speed is one in 16 bits
+    fitted, machine_faults = fitted_to_machine(recipe, gpu)
+    if gpu and fitted is not recipe:
+        gpu = GPU(gpu.gib)  # its speed is one in 16 bits
     recipe = replace(fitted, machine=this_machine())
     quiet_libraries()
-    library_faults = _library_faults(recipe, rows, launched, card)
+    library_faults = _library_faults(recipe, rows, launched, gpu)
     _say_size(recipe)
     if recipe.tolerance:
         say(tolerance_of(recipe))
@@ -138,7 +138,7 @@ def _read_data(recipe: Recipe) -> tuple[list[dict], list[Fault]]:
 
 
 def _library_faults(
-    recipe: Recipe, rows: list[dict], launched: dict, card: Card | None
+    recipe: Recipe, rows: list[dict], launched: dict, gpu: GPU | None
 ) -> list[Fault]:
     """What the libraries refuse, or else what the model, its tokenizer and the data reveal."""
     # Each process of a launcher builds its own configs of the trainers.
@@ -151,7 +151,7 @@ def _library_faults(
 
     from evaluation.findings import model_findings
 
-    return list(model_findings(recipe, rows, launched, card))
+    return list(model_findings(recipe, rows, launched, gpu))
 
 
 def _conclude(faults: list[Fault]):
@@ -173,11 +173,11 @@ def _conclude(faults: list[Fault]):
     say(f"\n{verdict}")
 
 
-def fitted_to_machine(recipe: Recipe, card: Card | None) -> tuple[Recipe, list[Fault]]:
-    """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and the
+def fitted_to_machine(recipe: Recipe, gpu: GPU | None) -> tuple[Recipe, list[Fault]]:
+    """The recipe as this machine would run it, unless it is checked for a `gpu` elsewhere; and the
     faults and notes about the machine."""
     try:
-        fitted = to_machine(recipe, card)
+        fitted = to_machine(recipe, gpu)
     except RecipeError as error:
         faults = []
         for fault in error.faults:
@@ -185,10 +185,10 @@ def fitted_to_machine(recipe: Recipe, card: Card | None) -> tuple[Recipe, list[F
         return recipe, faults
     if fitted is recipe:
         return recipe, []
-    device = "a T4" if card else hardware.device()
+    device = "a T4" if gpu else hardware.device()
     dtype = recipe.model.dtype
     message = f"{device} has no arithmetic for {dtype}; a run there computes in float32"
-    if dtype == "bfloat16" and (card or hardware.has_arithmetic("float16")):
+    if dtype == "bfloat16" and (gpu or hardware.has_arithmetic("float16")):
         message += "; with an adapter, set model.dtype: float16, which takes half of that memory"
     return fitted, [fault_at(recipe, "note", ("model", "dtype"), message)]
 

@@ -36,7 +36,7 @@ from machine import hardware
 from machine.launch import device_line, launched_here, on_this_machine, read_for, require
 from runs.lock import unwritten
 from schema.recipe import Recipe
-from stages.table import STAGES, Stage
+from stages.table import STAGES, Stage, now_called
 from training.process_group import FAILED, LINGER, is_lost, leave, leave_group
 
 
@@ -47,10 +47,11 @@ def run_named():
     with mistakes_reported():
         if name in ("-h", "--help"):
             say("python -m stages NAME --help says how each of these is called:\n")
-            say("\n".join(f"  {stage.name:<16}{stage.help}" for stage in STAGES.values()))
+            say("\n".join(f"  {stage.name:<20}{stage.help}" for stage in STAGES.values()))
             return
         if name not in STAGES:
-            raise RecipeError([f"there is no stage {name}{nearest_or_all(name, STAGES)}"])
+            hint = now_called([name]) or nearest_or_all(name, STAGES)
+            raise RecipeError([f"there is no stage {name}{hint}"])
         if find_spec(STAGES[name].module) is None:
             raise RecipeError([f"{name} is a target of make, which runs other stages: make {name}"])
     run(name)
@@ -123,7 +124,7 @@ TYPES = {
     "int": int,
     "float": float,
     "path": Path,
-    "card": hardware.card_named,
+    "gpu": hardware.gpu_named,
     "count": _count,
     "count or all": _count_or_all,
 }
@@ -134,7 +135,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         usage = " ".join(self.format_usage().split())
-        raise RecipeError([f"{self.prog}: {message}; {usage}"])
+        raise RecipeError([f"{self.prog}: {message}{now_called(message.split())}; {usage}"])
 
 
 def recipe_arguments(parser: argparse.ArgumentParser):

@@ -7,7 +7,7 @@ from console.terminal import say
 from data.identity import overlaps
 from schema.recipe import Recipe
 from stages.cli import quiet_libraries
-from training.problem_sets import load_benchmarks, train_and_held_out
+from training.problem_sets import load_benchmarks, train_and_validation
 
 SHOWN = 5
 
@@ -15,7 +15,7 @@ SHOWN = 5
 def main(recipe: Recipe, show: int = SHOWN):
     """List the training problems of a recipe that overlap with its benchmarks."""
     quiet_libraries()
-    rows, _ = train_and_held_out(recipe)
+    rows, _ = train_and_validation(recipe)
     by_benchmark = defaultdict(list)
     for overlap in overlaps(rows, load_benchmarks(recipe)):
         by_benchmark[overlap.benchmark].append(overlap)

@@ -1,4 +1,4 @@
-"""Evaluate a recipe's models on its held-out problems or its benchmarks, with the verifier that
+"""Evaluate a recipe's models on its validation problems or its benchmarks, with the verifier that
 also rewards them.
 
 Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each
@@ -14,34 +14,33 @@ from typing import TYPE_CHECKING
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, make_line, say, say_markdown
 from runs.lock import lock
+from runs.records import VALIDATION
 from schema.names import samplings
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
 from stages.cli import begin
-from training.problem_sets import load_benchmarks, share_held_out, train_and_held_out
+from training.problem_sets import load_benchmarks, share_validation, train_and_validation
 
 if TYPE_CHECKING:
     from evaluation.answers import Contestant
 
-HELD_OUT = "held-out"
 
-
-def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
+def main(recipe: Recipe, validation: bool = False, model: list[str] | None = None):
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's
     prompt."""
-    if not held_out and not recipe.evaluate.benchmarks:
+    if not validation and not recipe.evaluate.benchmarks:
         message = "no evaluate.benchmarks to evaluate on"
         raise RecipeError([Fault(recipe.place("evaluate"), message)])
-    say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
+    say(f"evaluate: {recipe.name} on its {'validation problems' if validation else 'benchmarks'}")
     recipe = begin("evaluate", recipe, ("evaluate",))
     root = recipe.stage_dir("eval")
     if model:
         root = root / "models"
     train = []
-    if recipe.evaluate.control and not held_out and not model:
-        train, _ = train_and_held_out(recipe)
-    problems, sampling = _problems(recipe, held_out)
+    if recipe.evaluate.control and not validation and not model:
+        train, _ = train_and_validation(recipe)
+    problems, sampling = _problems(recipe, validation)
 
     from evaluation import report
     from evaluation.engines import shared
@@ -60,7 +59,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     say(f"\nresults: {root}")
     if not model:
         _report_gains(recipe, contestants, folders)
-    if held_out and recipe.evaluate.benchmarks:
+    if validation and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
     if model:
         return
@@ -70,19 +69,21 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say(f"next: {make_command('grpo', recipe)}")
 
 
-def _problems(recipe: Recipe, held_out: bool) -> tuple[dict[str, list[dict]], dict[str, Sampling]]:
+def _problems(
+    recipe: Recipe, validation: bool
+) -> tuple[dict[str, list[dict]], dict[str, Sampling]]:
     """The problems of each benchmark, or those that are held out, and how they are sampled. The
-    held-out ones fit the model and have not chosen a checkpoint."""
-    if not held_out:
+    validation ones fit the model and have not chosen a checkpoint."""
+    if not validation:
         return load_benchmarks(recipe), samplings(recipe)
-    _, validation = train_and_held_out(recipe)
+    _, validation = train_and_validation(recipe)
 
-    from training.memory import held_out_that_fit
+    from training.memory import validation_that_fit
     from training.model import load_tokenizer
 
-    fitting = held_out_that_fit(recipe, load_tokenizer(recipe), validation)
-    _, comparing = share_held_out(recipe, fitting)
-    return {HELD_OUT: comparing}, {HELD_OUT: recipe.evaluate.sampling()}
+    fitting = validation_that_fit(recipe, load_tokenizer(recipe), validation)
+    _, comparing = share_validation(recipe, fitting)
+    return {VALIDATION: comparing}, {VALIDATION: recipe.evaluate.sampling()}
 
 
 def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> "list[Contestant]":

@@ -36,7 +36,7 @@ class Start:
     Attributes:
         args: the trainer's config.
         rows: the recipe's training problems.
-        held_out: its held-out problems.
+        validation: its validation problems.
         data: see `data.problems.data_of`.
         warm_start: the folder of the warm start, or None if training begins with the base model.
     """
@@ -46,7 +46,7 @@ class Start:
     args: Any
     tokenizer: Any
     rows: list[dict]
-    held_out: list[dict]
+    validation: list[dict]
     data: dict[str, str]
     warm_start: Path | None
 
@@ -110,9 +110,9 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     interrupts = Interrupts(recipe.settings.cycle(name))
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
-    rows, held_out, data = load_data(recipe)
+    rows, validation, data = load_data(recipe)
     _warn_of_golds(rows, recipe)
-    start = Start(recipe, run, args, tokenizer, rows, held_out, data, warm_start)
+    start = Start(recipe, run, args, tokenizer, rows, validation, data, warm_start)
     stage_steps = steps(start)
     training = next(stage_steps)
     _train(stage, start, training, interrupts)

@@ -15,7 +15,7 @@ from data.problems import weighted
 from runs.checkpoints import altered
 from schema.recipe import Recipe
 from stages.frame import Start, Trained, Training, train_stage
-from training.problem_sets import share_held_out
+from training.problem_sets import share_validation
 from training.watch import advice_on
 
 
@@ -27,7 +27,7 @@ def main(recipe: Recipe):
 def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     """Yield GRPO's trainer, and once `train_stage` has trained it, the summary of the run."""
     from evaluation.sample import rows_by_pass_rate
-    from training.memory import held_out_that_fit
+    from training.memory import validation_that_fit
     from training.progress import time_by_part
     from training.saving import check_adapter
     from training.train import sharded
@@ -38,10 +38,10 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     tokenizer = start.tokenizer
     require_server(recipe)
     rows = weighted(rows_by_pass_rate(recipe, tokenizer, start.rows))
-    held_out = start.held_out
+    validation = start.validation
     if start.args.eval_strategy != "no":
-        held_out = held_out_that_fit(recipe, tokenizer, held_out)
-    choosing, _ = share_held_out(recipe, held_out)
+        validation = validation_that_fit(recipe, tokenizer, validation)
+    choosing, _ = share_validation(recipe, validation)
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
     yield Training(trainer, f"{len(rows):,} problems", rows)
     lines = []
@@ -51,7 +51,7 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
         fault = altered(Path(best))
         if fault:
             raise RunStopped(f"the best checkpoint, {best}, is not what was saved: {fault}")
-        lines.append(f"kept the best checkpoint, {best}: held-out accuracy {accuracy:.1%}")
+        lines.append(f"kept the best checkpoint, {best}: validation accuracy {accuracy:.1%}")
     time_used = time_by_part(trainer.state.log_history)
     seconds = sum(part["seconds"] for part in time_used.values())
     shares = ", ".join(f"{name} {part['share']:.1%}" for name, part in time_used.items())

@@ -6,14 +6,14 @@ import os
 
 from console.faults import NotReached
 from console.terminal import make_command, say, say_markdown
-from machine.hardware import Card
+from machine.hardware import GPU
 from machine.launch import is_launched, launched_here, this_machine, to_machine
 from schema.libraries import require_values
 from schema.settings import Recipe
 from stages.cli import quiet_libraries
-from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
+from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_gpu
 from training.model import load_tokenizer
-from training.problem_sets import prompt_lengths, train_and_held_out
+from training.problem_sets import prompt_lengths, train_and_validation
 
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
@@ -23,7 +23,7 @@ def longest_prompt(recipe: Recipe) -> tuple[int, str]:
     """The tokens of the longest training prompt, and the source of that number: the data, or a
     guess if the data or the tokenizer is missing."""
     try:
-        rows, _ = train_and_held_out(recipe)
+        rows, _ = train_and_validation(recipe)
         lengths = prompt_lengths(rows, load_tokenizer(recipe), recipe.prompt.system)
         return lengths[-1], "the data's longest"
     except NotReached:
@@ -48,26 +48,26 @@ def table(
     recipe: Recipe,
     prompt_tokens: int = PROMPT_TOKENS,
     setting: Setting = Setting(),  # noqa: B008
-    card: float | None = None,
+    gpu: float | None = None,
 ) -> str:
     """The estimates as Markdown: a row per part of the memory, a column per way to train.
 
     Args:
-        card: the GPU's memory in GiB.
+        gpu: the GPU's memory in GiB.
     """
-    columns = {"this recipe": estimate(recipe, prompt_tokens, setting, card)}
+    columns = {"this recipe": estimate(recipe, prompt_tokens, setting, gpu)}
     for name, variant in variants(recipe).items():
-        columns[name] = estimate(variant, prompt_tokens, setting, card)
-    unit = "GiB on each GPU" if card else "GiB"
+        columns[name] = estimate(variant, prompt_tokens, setting, gpu)
+    unit = "GiB on each GPU" if gpu else "GiB"
     lines = [f"| {unit} | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
     names = [field.name for field in dataclasses.fields(Parts) if field.type is int]
     for name in [*names, "total"]:
         sizes = [getattr(parts, name) for parts in columns.values()]
         if any(sizes):
             lines.append(f"| {_label(name)} | {' | '.join(map(_gib, sizes))} |")
-    if card:
-        verdicts = ["yes" if fits(recipe, parts, card) else "no" for parts in columns.values()]
-        lines.append(f"| fits {card:.0f} GiB | {' | '.join(verdicts)} |")
+    if gpu:
+        verdicts = ["yes" if fits(recipe, parts, gpu) else "no" for parts in columns.values()]
+        lines.append(f"| fits {gpu:.0f} GiB | {' | '.join(verdicts)} |")
     return "\n".join(lines)
 
 
@@ -81,7 +81,7 @@ def _gib(size: int) -> str:
     return f"{size / GIB:.2f}"
 
 
-def main(recipe: Recipe, card: Card | None = None):
+def main(recipe: Recipe, gpu: GPU | None = None):
     """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same
     model."""
     quiet_libraries()
@@ -89,9 +89,9 @@ def main(recipe: Recipe, card: Card | None = None):
     recipe = dataclasses.replace(recipe, machine=this_machine())
     if launched["num_processes"] == 1:  # a launcher's processes build their own configs
         require_values(recipe, "grpo", is_launched())
-    recipe = to_machine(recipe, card)
+    recipe = to_machine(recipe, gpu)
     prompt_tokens, source = longest_prompt(recipe)
-    text = table(recipe, prompt_tokens, shards(launched), card.gib if card else this_card())
+    text = table(recipe, prompt_tokens, shards(launched), gpu.gib if gpu else this_gpu())
     say_markdown(text)
     say(
         "\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are"

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from console.faults import Fault, RecipeError, RunStopped
 from console.terminal import clean
 from machine import hardware
-from machine.hardware import Card
+from machine.hardware import GPU
 from machine.launch import incomplete, launched_here, not_installed
 from runs.checkpoints import has_training
 from runs.identity import conflicts, not_probed
@@ -26,7 +26,7 @@ from schema.advice import warnings_of
 from schema.recipe import Recipe
 from schema.stages import STAGES, audits_before_training
 from stages.cli import quiet_libraries
-from training.problem_sets import refused_here, train_and_held_out
+from training.problem_sets import refused_here, train_and_validation
 
 
 def main(recipe: Recipe, stages: list[str] | None = None, machines: int | None = None):
@@ -47,11 +47,11 @@ def main(recipe: Recipe, stages: list[str] | None = None, machines: int | None =
 
 
 def environment_faults(
-    recipe: Recipe, stages: Sequence[str], launched: dict, card: Card | None = None
+    recipe: Recipe, stages: Sequence[str], launched: dict, gpu: GPU | None = None
 ) -> list[Fault]:
     """The faults of packages, of the run's folder, of the probe that the recipe needs, and of the
     number of GPUs, for the stages that are about to run. What is missing here is a note if the
-    recipe is checked for a `card`, because the machine with that card may have it."""
+    recipe is checked for a `gpu`, because the machine with that GPU may have it."""
     training_stages = [stage for stage in stages if stage in STAGES]
     faults = not_installed(recipe, tuple(stages), launched)
     # `make probe-memory` names GRPO alone, and trains nothing.
@@ -59,8 +59,8 @@ def environment_faults(
         probe_fault = not_probed(recipe)
         if probe_fault:
             faults.append(probe_fault)
-    if card:
-        where = ", on the machine with that card"
+    if gpu:
+        where = ", on the machine with that GPU"
         faults = [Fault(fault.place, f"{fault.message}{where}", "note") for fault in faults]
         return faults + incomplete(recipe, tuple(stages), launched)
     faults += conflicts(recipe, training_stages)
@@ -68,7 +68,7 @@ def environment_faults(
     if training_stages:
         count_message = hardware.wrong_count(launched)
         if count_message:
-            advice = "`make check CARD=A100` checks for GPUs that are elsewhere"
+            advice = "`make check GPU=A100` checks for GPUs that are elsewhere"
             faults.append(Fault("", f"{count_message} ({advice})"))
     return faults
 
@@ -83,7 +83,7 @@ def _refuse_golds_and_rewards(recipe: Recipe):
     from evaluation.golds import gold_faults, some_golds
 
     with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
-        rows, _ = train_and_held_out(recipe)
+        rows, _ = train_and_validation(recipe)
     gradable, ungraded = some_golds(rows, recipe)
     faults = list(gold_faults(gradable, ungraded, recipe))
     if any(fault.level == "error" for fault in faults):

@@ -49,14 +49,14 @@ def main(recipe: Recipe):
             ended.set()
     say(f"two of the largest steps took {time.monotonic() - began:.0f} s, loading included")
     if torch.cuda.is_available():
-        _, card = torch.cuda.mem_get_info()
-        peak = card - min(free)
-        say(f"peak memory: {peak / memory.GIB:.1f} of {card / memory.GIB:.1f} GiB")
+        _, gpu = torch.cuda.mem_get_info()
+        peak = gpu - min(free)
+        say(f"peak memory: {peak / memory.GIB:.1f} of {gpu / memory.GIB:.1f} GiB")
     say(f"next: {make_command('grpo', recipe)}")
 
 
 def _watch(free: list[int], ended: threading.Event):
-    """Note twenty times a second how much of the card is free. torch's own peak counts what vLLM
+    """Note twenty times a second how much of the GPU is free. torch's own peak counts what vLLM
     has unmapped while it sleeps."""
     while torch.cuda.is_available() and not ended.wait(0.05):
         free.append(torch.cuda.mem_get_info()[0])

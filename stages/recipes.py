@@ -43,7 +43,7 @@ def line_of(path: Path) -> Line:
         description, entries = header(text_of(path))
     except (FileNotFoundError, Unreadable) as error:
         return Line(path.stem, f"cannot be read ({error})", "", NOT_RUN)
-    result = entries.get("reaches", NOT_RUN).removeprefix("held-out ").removeprefix("accuracy ")
+    result = entries.get("reaches", NOT_RUN).removeprefix("validation ").removeprefix("accuracy ")
     if result.startswith(NOT_RUN):
         result = NOT_RUN
     result = re.split(r",| over ", result)[0]

@@ -1,6 +1,6 @@
 """Report what a recipe gains over several seeds, because one seed may be luck. `make seeds` trains
 and evaluates every seed in its folder `outputs/<recipe>/seed-<n>`; this stage then reads their
-evaluations on the held-out problems.
+evaluations on the validation problems.
 """
 
 import re

@@ -1,7 +1,7 @@
 """SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO
 rewards it.
 
-They are the data's, or with `data.own_solutions` the base model's: see evaluation/sample.py.
+They are the data's, or with `data.rejection_sampling` the base model's: see evaluation/sample.py.
 
 Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint,
 because the warm start is a place to begin from, not a result.
@@ -44,7 +44,7 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
     solutions = start.rows[: recipe.data.worked]
     sampled = []
     figures = None
-    if recipe.data.own_solutions is not None:
+    if recipe.data.rejection_sampling is not None:
         answers = sample.completions_to_learn_from(recipe, tokenizer, start.rows)
         solutions, figures = sample.solutions_to_learn(recipe, answers)
         sampled = [[row["problem"], row["reasoning"], row["answer"]] for row in solutions]
@@ -65,9 +65,9 @@ def train_on_solutions(start: Start) -> Iterator[Training | Trained]:
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
     speed_up_adapter(trainer.model)
-    kind = "worked" if recipe.data.own_solutions is None else "own"
+    kind = "worked" if recipe.data.rejection_sampling is None else "own"
     yield Training(trainer, f"{len(dataset):,} {kind} solutions", start.rows, sampled)
-    yield Trained({"own_solutions": figures})
+    yield Trained({"rejection_sampling": figures})
 
 
 def tokenised(

@@ -27,7 +27,7 @@ class Option:
 
     Attributes:
         name: as it is on the command line; without dashes it is an argument by its place.
-        kind: what it holds: `text`, `int`, `float`, `path`, `card`, `count` (from 1 up), `count or
+        kind: what it holds: `text`, `int`, `float`, `path`, `gpu`, `count` (from 1 up), `count or
             all`; `flag` holds nothing; `texts` are several words; `repeated` may be said again.
         variable: the option of make that sets it.
     """
@@ -86,11 +86,11 @@ class Stage:
         return tuple(names)
 
 
-CARD = Option(
-    "--card",
+GPU = Option(
+    "--gpu",
     "a GPU that is not in this machine: its GiB, or a name such as H100",
-    kind="card",
-    variable="CARD",
+    kind="gpu",
+    variable="GPU",
 )
 HTML = Option("--html", "the file to write, if not the run's page.html", "path", variable="HTML")
 IF_NEEDED = Option("--if-needed", "do nothing if the recipe has no section for it", "flag")
@@ -99,10 +99,15 @@ ROWS = (
     Stage(
         "grpo",
         START,
-        "train with GRPO, after the warm start if it is not finished, and compare on held-out"
-        " problems",
+        "train with GRPO, after the warm start if it is not finished, and compare on"
+        " validation problems",
         checks=("sft", "grpo", "evaluate"),
-        chain=("own-solutions --if-needed", "sft --if-needed", "grpo", "evaluate --held-out"),
+        chain=(
+            "rejection-sampling --if-needed",
+            "sft --if-needed",
+            "grpo",
+            "evaluate --validation",
+        ),
     ),
     Stage(
         "check",
@@ -110,7 +115,7 @@ ROWS = (
         "check recipe, prompt, data and memory, loading no weights; SHOW=1 shows each value and"
         " where it comes from",
         options=(
-            CARD,
+            GPU,
             Option(
                 "--tokens-per-second",
                 "sampled and trained on, by all processes together; gives the hours",
@@ -209,7 +214,7 @@ ROWS = (
         "memory",
         OWN,
         "estimate the memory of each GPU, beside full, LoRA and QLoRA training of the same model",
-        options=(CARD,),
+        options=(GPU,),
         checks=(),
     ),
     Stage(
@@ -226,9 +231,9 @@ ROWS = (
         checks=(),
     ),
     Stage(
-        "own-solutions",
+        "rejection-sampling",
         OWN,
-        "sample the solutions that a warm start with data.own_solutions learns from",
+        "sample the solutions that a warm start with data.rejection_sampling learns from",
         options=(IF_NEEDED,),
         checks=("sft",),
     ),
@@ -238,7 +243,7 @@ ROWS = (
         "train the recipe's warm start",
         options=(IF_NEEDED,),
         checks=("sft",),
-        chain=("own-solutions --if-needed", "sft"),
+        chain=("rejection-sampling --if-needed", "sft"),
     ),
     Stage("merge", OWN, "write the trained policy as one model without an adapter", checks=()),
     Stage(
@@ -246,7 +251,7 @@ ROWS = (
         MEASURE,
         "evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks",
         options=(
-            Option("--held-out", "on held-out problems instead of the benchmarks", "flag"),
+            Option("--validation", "on validation problems instead of the benchmarks", "flag"),
             Option(
                 "--model",
                 "a model (folder or Hub id) or an adapter's folder; for several, say it again",
@@ -270,8 +275,8 @@ ROWS = (
     Stage(
         "tune",
         MEASURE,
-        "GRPO at each of RATES, from one warm start, compared on held-out problems; then run `make"
-        " seeds` at the best",
+        "GRPO at each of RATES, from one warm start, compared on validation problems; then run"
+        " `make seeds` at the best",
         options=(Option("--rates", "which", "texts", "RATES", ("2e-5", "5e-5", "1e-4", "2e-4")),),
     ),
     Stage(
@@ -375,6 +380,25 @@ FOR_ALL = re.compile(
 )
 
 
+# Names of earlier versions, and what they are called now.
+FORMER_NAMES = {
+    "own-solutions": "rejection-sampling",
+    "CARD": "GPU",
+    "--card": "--gpu",
+    "--held-out": "--validation",
+}
+
+
+def now_called(words: list[str]) -> str:
+    """What the words of earlier versions among these are called now; empty if there are none."""
+    sentences = []
+    for word in words:
+        name = word.partition("=")[0]
+        if name in FORMER_NAMES:
+            sentences.append(f"; {name} is called {FORMER_NAMES[name]} now")
+    return "".join(sentences)
+
+
 def refusal(goals: list[str], options: list[str]) -> str:
     """Why make must not begin with these goals and these options of its command line; empty if it
     may. make itself would ignore a misspelt option, and run the goals before one that is none."""
@@ -382,6 +406,8 @@ def refusal(goals: list[str], options: list[str]) -> str:
         if goal not in TARGETS and "/" not in goal:
             near = difflib.get_close_matches(goal, TARGETS, n=1)
             hint = f"; did you mean {near[0]}?" if near else ", which `make` would list."
+            if now_called([goal]):
+                hint = f"{now_called([goal])}."
             return f"there is no target {goal}{hint} An option has a name: RECIPE=tiny-arithmetic"
     variables = set()
     for goal in goals:
@@ -396,7 +422,7 @@ def refusal(goals: list[str], options: list[str]) -> str:
     return (
         f"make {' '.join(goals)} does not read {' '.join(unread)}; it reads"
         f" {' '.join(sorted(variables)) or 'no option'}. A variable of the environment stands"
-        " before make"
+        f" before make{now_called(unread)}"
     )
 
 
@@ -407,7 +433,7 @@ def listing(groups: tuple[str, ...]) -> str:
         lines.append(group)
         for target in TARGETS.values():
             if target.group == group:
-                lines.append(f"  {target.name:<16}{target.help}")
+                lines.append(f"  {target.name:<20}{target.help}")
         lines.append("")
     return "\n".join(lines)
 

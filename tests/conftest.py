@@ -180,7 +180,7 @@ def math_data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory) -> Path:
-    """The folder of a short run of all stages, evaluated on its held-out problems; `said/<stage>`
+    """The folder of a short run of all stages, evaluated on its validation problems; `said/<stage>`
     holds what each said. It is trained once for all workers, and no test writes into it: see
     `copied`."""
     home = tmp_path_factory.getbasetemp()
@@ -193,7 +193,7 @@ def chain(tmp_path_factory) -> Path:
             said.mkdir(parents=True)
             words = ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *CHAIN]
             for stage in ("sft", "grpo", "evaluate"):
-                options = ["--held-out"] if stage == "evaluate" else []
+                options = ["--validation"] if stage == "evaluate" else []
                 done = run_stage(stage, *words, *options)
                 (said / stage).write_text(done.stdout)
     return folder

@@ -17,7 +17,7 @@ from pydantic_core.core_schema import CoreSchema, any_schema
 import rewards
 from schema import configs, refused_keys, values
 from schema.names import REWARD_KEYS
-from schema.sections import OWN_SECTIONS, OwnSolutions
+from schema.sections import OWN_SECTIONS, RejectionSampling
 from schema.stages import STAGES
 from schema.value_types import words_of
 
@@ -59,10 +59,10 @@ def reference() -> Iterator[str]:
     kinds = values.TYPES["recipe"] | {"base": any_schema()}
     yield from _table("At the top", "", [(key, *TOP[key], _words(kinds[key])) for key in TOP])
     yield ON_A_BASE.rstrip("\n")
-    for section, kind in {**OWN_SECTIONS, "data.own_solutions": OwnSolutions}.items():
+    for section, kind in {**OWN_SECTIONS, "data.rejection_sampling": RejectionSampling}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
         texts = dict(text.split("`: ", 1) for text in of_keys)
-        kinds = values.OWN_SOLUTIONS if kind is OwnSolutions else values.TYPES[section]
+        kinds = values.REJECTION_SAMPLING if kind is RejectionSampling else values.TYPES[section]
         rows = [_row(key, " ".join(texts[key.name].split()), kinds) for key in fields(kind)]
         yield from _table(f"`{section}`", about, rows)
     arguments = "its weight and arguments ([rewards.md](rewards.md))"

@@ -111,20 +111,20 @@ def run(
         }
         pd.DataFrame(columns).to_parquet(path / TABLE.format(step))
         line = {"reward": total.mean(), "reward_std": deviation.mean()}
-        line |= {"groups_without_signal": 0.25, "entropy": 0.5, "step": step}
+        line |= {"zero_variance_groups": 0.25, "entropy": 0.5, "step": step}
         line |= {"rewards/correct_answer/mean": right.mean()}
         line |= {"rewards/format_tags/mean": form.mean(), "completions/mean_length": 13.0}
         logged.append(line | {"seconds/sampling": 2.0, "seconds/update": 1.0})
     logged.append({"eval_rewards/correct_answer/mean": 0.5, "eval_right": "0110", "step": steps})
     write_lines(path / "metrics.jsonl", logged)
     write_json(path / "summary.json", {"steps": steps, "seconds": 3.0})
-    evaluation(folder / "eval" / "held-out", hostile)
+    evaluation(folder / "eval" / "validation", hostile)
     return path
 
 
 def same_questions(run: Path, right: dict[int, int]):
-    """What evaluations sampled of two held-out questions; by step, how often the first was answered
-    right. The other never was."""
+    """What evaluations sampled of two validation questions; by step, how often the first was
+    answered right. The other never was."""
     (run / "same_questions").mkdir()
     for step, count in right.items():
         frame = pd.read_parquet(run / TABLE.format(1))[:16].assign(step=step)

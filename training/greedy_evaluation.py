@@ -1,4 +1,4 @@
-"""Evaluations while a run trains: held-out problems are answered greedily, and a few of them are
+"""Evaluations while a run trains: validation problems are answered greedily, and a few of them are
 sampled, the same ones each time."""
 
 import copy
@@ -16,12 +16,12 @@ from transformers import set_seed
 from runs.records import SAME_QUESTIONS
 from training.train import sharded
 
-SAME = 4  # held-out questions, at most, that each evaluation also samples
+SAME = 4  # validation questions, at most, that each evaluation also samples
 
 
 class GreedyEvaluation:
-    """What a trainer of trl's that samples completions does otherwise: it answers held-out problems
-    greedily, and samples a few. Put it before trl's class."""
+    """What a trainer of trl's that samples completions does otherwise: it answers validation
+    problems greedily, and samples a few. Put it before trl's class."""
 
     def log(self, logs: dict[str, float], start_time: float | None = None):
         # A run that resumes from its last checkpoint samples nothing, and must not empty that
@@ -60,7 +60,7 @@ class GreedyEvaluation:
             self._logs = logs_before
 
     def sample_same_questions(self):
-        """Sample a few held-out questions, the same ones at each evaluation, from the same seed,
+        """Sample a few validation questions, the same ones at each evaluation, from the same seed,
         and write their groups; of training's random numbers, metrics and logs nothing changes. They
         are a batch, no larger than training's, which each process samples whole."""
         size = self.num_generations

@@ -31,7 +31,7 @@ from training.model import base_model, checked_files, not_loaded, require_module
 from training.rows import rows_that_fit
 
 GIB = 2**30
-# What vLLM's share of the card holds beside weights and cache: its largest forward pass, its
+# What vLLM's share of the GPU holds beside weights and cache: its largest forward pass, its
 # sampler, its CUDA graphs. An estimate; it is not free while vLLM sleeps.
 VLLM_WORK = round(1.2 * GIB)
 # The assumed length of a prompt where the data has not been read.
@@ -59,7 +59,7 @@ def shards(launched: dict) -> Setting:
     return Setting(optimizer_shards=processes) if zero_stage == 2 else Setting()
 
 
-def this_card() -> float | None:
+def this_gpu() -> float | None:
     """The memory of this machine's GPU in GiB, or None without one."""
     if not torch.cuda.is_available():
         return None
@@ -111,19 +111,19 @@ def estimate(
     recipe: Recipe,
     prompt_tokens: int = PROMPT_TOKENS,
     setting: Setting = Setting(),  # noqa: B008
-    card: float | None = None,
+    gpu: float | None = None,
 ) -> Parts:
     """The memory that a GRPO step of the recipe needs on one GPU.
 
     Args:
         prompt_tokens: the length of the longest prompt.
-        card: the GPU's memory in GiB, whether or not the GPU is in this machine; vLLM takes its
+        gpu: the GPU's memory in GiB, whether or not the GPU is in this machine; vLLM takes its
             share of it. Without it, vLLM's cache is what one generation batch fills.
 
     Raises:
         RecipeError: the model's config cannot be read. NotEstimated: it is a mixture of experts.
     """
-    gpu = card is not None or torch.cuda.is_available()
+    on_gpu = gpu is not None or torch.cuda.is_available()
     config = model_config(recipe)
     model = on_meta(recipe, config)
     _require_dense(model, recipe)
@@ -150,10 +150,10 @@ def estimate(
         gradients=trained // shared,
         optimizer=2 * trained // shared,  # AdamW's two moments, in their parameters' dtype
         activations=activation_bytes(
-            recipe, config, batch, tokens, args.gradient_checkpointing, gpu
+            recipe, config, batch, tokens, args.gradient_checkpointing, on_gpu
         ),
-        logits=logits_bytes(recipe, config, batch * tokens, gpu),
-        **_sampling(recipe, model, args, kv_cache, card, gpu),
+        logits=logits_bytes(recipe, config, batch * tokens, on_gpu),
+        **_sampling(recipe, model, args, kv_cache, gpu, on_gpu),
     )
 
 
@@ -166,13 +166,13 @@ def _require_dense(model: torch.nn.Module, recipe: Recipe):
 
 
 def _sampling(
-    recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card: float | None, gpu: bool
+    recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, gpu: float | None, on_gpu: bool
 ) -> dict:
     """The parts that only sampling holds: transformers' KV cache, or vLLM's copy of the weights and
-    the cache that fills its share of the card."""
+    the cache that fills its share of the GPU."""
     if not args.use_vllm:
         copied = 0
-        if recipe.adapter is not None and recipe.quantization is None and not gpu:
+        if recipe.adapter is not None and recipe.quantization is None and not on_gpu:
             for layer in adapted_layers(model):
                 copied += sum(weight.nbytes for weight in layer.parameters(recurse=False))
         return {"kv_cache": kv_cache, "copy_of_the_base": copied}
@@ -185,9 +185,9 @@ def _sampling(
             numbers += weight.numel()
     weights = 2 * numbers // args.vllm_tensor_parallel_size
     work = 0
-    if card:
+    if gpu:
         work = VLLM_WORK
-        share = round(args.vllm_gpu_memory_utilization * card * GIB)
+        share = round(args.vllm_gpu_memory_utilization * gpu * GIB)
         kv_cache = max(0, share - weights - work)
     return {
         "vllm_weights": weights,
@@ -205,10 +205,10 @@ def model_config(recipe: Recipe) -> PretrainedConfig:
         raise not_loaded(recipe, base_model(recipe), error) from error
 
 
-def held_out_that_fit(recipe: Recipe, tokenizer, rows: list[dict]) -> list[dict]:
-    """The held-out rows that training would take, before they are shared: none may be shared out
+def validation_that_fit(recipe: Recipe, tokenizer, rows: list[dict]) -> list[dict]:
+    """The validation rows that training would take, before they are shared: none may be shared out
     twice."""
-    return rows_that_fit(recipe, model_config(recipe), tokenizer, rows, "held-out problems")
+    return rows_that_fit(recipe, model_config(recipe), tokenizer, rows, "validation problems")
 
 
 def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
@@ -274,12 +274,12 @@ def activation_bytes(
     batch: int,
     tokens: int,
     checkpointing: bool,
-    gpu: bool = False,
+    on_gpu: bool = False,
 ) -> int:
     """Bytes that a forward pass saves for its backward pass. With checkpointing: the input of every
     layer and, while one layer is recomputed, everything of that layer."""
-    with_one = _saved_bytes(recipe, config, 1, batch, tokens, gpu)
-    with_two = _saved_bytes(recipe, config, 2, batch, tokens, gpu)
+    with_one = _saved_bytes(recipe, config, 1, batch, tokens, on_gpu)
+    with_two = _saved_bytes(recipe, config, 2, batch, tokens, on_gpu)
     layer = with_two - with_one
     outside = max(0, with_one - layer)
     text = config.get_text_config()
@@ -290,7 +290,7 @@ def activation_bytes(
 
 
 def _saved_bytes(
-    recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, gpu: bool
+    recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, on_gpu: bool
 ) -> int:
     """Bytes that autograd saves in the backbone of the model, cut to that many layers, without
     parameters and the mask."""
@@ -303,7 +303,7 @@ def _saved_bytes(
     AttentionInterface.register("fused", _fused_attention)
     model.set_attn_implementation("fused")
     # Under bf16 autocast a float32 adapter computes, and saves, in bfloat16.
-    if gpu:
+    if on_gpu:
         model = model.to(getattr(torch, recipe.model.dtype))
     parameters = {weight.untyped_storage()._cdata for weight in model.parameters()}
     storages = {}
@@ -325,7 +325,7 @@ def _saved_bytes(
     return sum(storage.nbytes() for storage in storages.values())
 
 
-def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:
+def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, on_gpu: bool) -> int:
     """Bytes of a tile of logits, of the float32 gradient of the head's input, and of the head's
     gradient where it is trained. Without Triton, that is without a GPU, seven float32 copies of the
     tile and a mask come on top.
@@ -333,7 +333,7 @@ def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: boo
     text = config.get_text_config()
     tile = min(tokens, TILE[0]) * min(text.vocab_size, TILE[1])
     bytes_per_logit = getattr(torch, recipe.model.dtype).itemsize
-    if not gpu:
+    if not on_gpu:
         bytes_per_logit += 7 * 4 + 1
     head = 0
     if recipe.adapter is None:
@@ -360,7 +360,7 @@ def vllm_cache_bytes(recipe: Recipe, tokens: int | None = None) -> float:
     return (tokens or args.vllm_max_model_length or window) * per_token
 
 
-def fits(recipe: Recipe, parts: Parts, card: float) -> bool:
-    """Whether a GPU of `card` GiB holds all parts, and vLLM's share of it what it must."""
+def fits(recipe: Recipe, parts: Parts, gpu: float) -> bool:
+    """Whether a GPU of `gpu` GiB holds all parts, and vLLM's share of it what it must."""
     has_cache = not parts.vllm_weights or parts.vllm_cache >= vllm_cache_bytes(recipe)
-    return parts.total <= card * GIB and has_cache
+    return parts.total <= gpu * GIB and has_cache

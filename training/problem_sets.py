@@ -1,4 +1,4 @@
-"""The problems of a recipe: its training rows, its held-out rows, and its benchmarks."""
+"""The problems of a recipe: its training rows, its validation rows, and its benchmarks."""
 
 import contextlib
 import heapq
@@ -20,7 +20,7 @@ from schema.stages import STAGES, finished
 
 NONE_WORKED = (
     "no training problem has a worked solution to learn from: name its column, as `columns:"
-    " {reasoning: …}` in data.train, set data.own_solutions, from which it learns the model's own,"
+    " {reasoning: …}` in data.train, set data.rejection_sampling, to learn the model's own,"
     " or remove the section"
 )
 
@@ -70,7 +70,7 @@ def read(
     errors = {}
     try:
         if recipe.data.train:
-            rows, _ = train_and_held_out(recipe)
+            rows, _ = train_and_validation(recipe)
     except RecipeError as error:
         errors["the data"] = error
     try:
@@ -87,7 +87,7 @@ def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
     faults = missing_columns(recipe, list(for_rewards(rows[0])))
     learns_from_data = (
         recipe.sft is not None
-        and recipe.data.own_solutions is None
+        and recipe.data.rejection_sampling is None
         and not finished(recipe.stage_dir("sft"))
     )
     if learns_from_data and not any(row["reasoning"] for row in rows[: recipe.data.worked]):
@@ -96,14 +96,14 @@ def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
 
 
 def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
-    """The (training, held-out) rows of `load_data`."""
-    rows, held_out, _ = load_data(recipe)
-    return rows, held_out
+    """The (training, validation) rows of `load_data`."""
+    rows, validation, _ = load_data(recipe)
+    return rows, validation
 
 
 def load_data(recipe: Recipe) -> tuple[list[dict], list[dict], dict[str, str]]:
-    """(training rows, held-out rows, their entries in data.json) of all the recipe's training sets
-    together, the training rows without those that overlap with a problem of its benchmarks.
+    """(training rows, validation rows, their entries in data.json) of all the recipe's training
+    sets together, the training rows without those that overlap with a problem of its benchmarks.
 
     Raises:
         RecipeError: they cannot be read, or lack what a stage needs.
@@ -111,27 +111,27 @@ def load_data(recipe: Recipe) -> tuple[list[dict], list[dict], dict[str, str]]:
     from accelerate import PartialState
 
     with PartialState().main_process_first():
-        rows, held_out = train_and_held_out(recipe)
+        rows, validation = train_and_validation(recipe)
         overlapping = overlaps_to_drop(rows, recipe)
     if overlapping:
         say(
             f"data: {len(overlapping):,} training problems dropped that overlap with the benchmarks"
             " (make decontaminate)"
         )
-    data = data_of(rows, held_out)
+    data = data_of(rows, validation)
     dropped = {overlap.row for overlap in overlapping}
     data["overlapping"] = " ".join(sorted(fingerprint(rows[i]) for i in dropped))
     rows = [row for i, row in enumerate(rows) if i not in dropped]
     faults = unfit(rows, recipe)
     if faults:
         raise RecipeError(faults)
-    return rows, held_out, data
+    return rows, validation, data
 
 
-def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
-    """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the
+def train_and_validation(recipe: Recipe) -> tuple[list[dict], list[dict]]:
+    """(training, validation) rows before any is dropped: one more benchmark moves no problem to the
     other side. Says how the data has changed since a finished stage began, and leaves out the
-    held-out problems on which that stage was trained."""
+    validation problems on which that stage was trained."""
     rows = []
     for rows_of_set in _load(recipe, recipe.data.train, "train"):
         rows += rows_of_set
@@ -144,30 +144,30 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     try:
         names = [name_and_arguments(entry)[0] for entry in recipe.data.train]
         by_place = all(map(is_computed, names))
-        train, held_out = split_validation(rows, recipe.data.validation, by_place)
+        train, validation = split_validation(rows, recipe.data.validation, by_place)
     except DataError as error:
         raise RecipeError([Fault(recipe.place("data", "validation"), str(error))]) from error
-    return train, _never_trained_on(recipe, train, held_out)
+    return train, _never_trained_on(recipe, train, validation)
 
 
-def _never_trained_on(recipe: Recipe, train: list[dict], held_out: list[dict]) -> list[dict]:
-    """The held-out rows without those on which a finished stage of the recipe was trained, since
+def _never_trained_on(recipe: Recipe, train: list[dict], validation: list[dict]) -> list[dict]:
+    """The validation rows without those on which a finished stage of the recipe was trained, since
     the data was another then; says how it has changed."""
     folders = [recipe.stage_dir(stage) for stage in STAGES if finished(recipe.stage_dir(stage))]
     if not folders:
-        return held_out
-    data = data_of(train, held_out)
+        return validation
+    data = data_of(train, validation)
     excluded = set()
     for folder in folders:
         words, trained = changes(RunState.read(folder).data, data)
         excluded |= trained
         if words and trained:
-            words += f"; {len(trained):,} held-out problems were trained on, and are left out"
+            words += f"; {len(trained):,} validation problems were trained on, and are left out"
         if words:
             say(f"the data has changed since {folder} began: {words}")
-    unseen = [row for row in held_out if fingerprint(row) not in excluded]
-    if held_out and not unseen:
-        message = "data.train: every held-out problem was trained on, when the data was another:"
+    unseen = [row for row in validation if fingerprint(row) not in excluded]
+    if validation and not unseen:
+        message = "data.train: every validation problem was trained on, when the data was another:"
         message += " change it back, or train anew in another output_dir"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return unseen
@@ -196,14 +196,14 @@ def why_mixed(values: list) -> str | None:
     return None
 
 
-def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
+def share_validation(recipe: Recipe, validation: list[dict]) -> tuple[list[dict], list[dict]]:
     """(problems that choose the checkpoint while training, those that compare the stages
     afterwards): never the same, for a checkpoint chosen by a measurement looks better in it than it
     is."""
     if not recipe.settings["grpo"]["eval_steps"]:
-        return [], held_out
+        return [], validation
     choosing = recipe.evaluate.checkpoint_problems
-    return held_out[:choosing], held_out[choosing:]
+    return validation[:choosing], validation[choosing:]
 
 
 def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:

@@ -11,7 +11,7 @@ from transformers import TrainerCallback
 
 from console.terminal import duration, say
 from runs.files import write_whole
-from schema.configs import WITHOUT_SIGNAL
+from schema.configs import ZERO_VARIANCE
 from schema.recipe import Recipe
 from training.watch import PARTS, History
 
@@ -20,7 +20,7 @@ from training.watch import PARTS, History
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
 GRPO_WORDS = {
     "reward": "reward",
-    WITHOUT_SIGNAL: "no signal",
+    ZERO_VARIANCE: "zero variance",
     "completions/mean_length": "length",
     "completions/clipped_ratio": "truncated",
     "kl": "kl",

@@ -1,10 +1,10 @@
 """Gives every checkpoint a manifest, so that a partial one never counts (see
 runs/checkpoints.py), and saves no weights that are not finite. Decides which checkpoint to keep
-and when to stop, by greedy accuracy on held-out problems, not by training reward.
+and when to stop, by greedy accuracy on validation problems, not by training reward.
 
 A gamed reward keeps rising while answers get worse, and no training curve shows it. Every
-`grpo.eval_steps` steps the policy answers `evaluate.checkpoint_problems` of the held-out problems;
-transformers keeps the best checkpoint and loads it at the end.
+`grpo.eval_steps` steps the policy answers `evaluate.checkpoint_problems` of the validation
+problems; transformers keeps the best checkpoint and loads it at the end.
 """
 
 import json
@@ -129,9 +129,9 @@ class FiniteNumbers(TrainerCallback):
 
 
 class KeepBest(TrainerCallback):
-    """Prints each evaluation, and stops the run when held-out accuracy has stayed clearly below its
-    best for `patience` evaluations in a row while the training reward rose. It reads the trainer's
-    history, which a resumed run still has, and adds which problems were answered right."""
+    """Prints each evaluation, and stops the run when validation accuracy has stayed clearly below
+    its best for `patience` evaluations in a row while the training reward rose. It reads the
+    trainer's history, which a resumed run still has, and adds which problems were right."""
 
     def __init__(self, patience: int, scores: Scores):
         self.patience = patience
@@ -159,7 +159,7 @@ class KeepBest(TrainerCallback):
         step, accuracy = accuracies[-1]
         # Among equals the earliest one is the best.
         best_step, best = max(accuracies, key=lambda entry: (entry[1], -entry[0]))
-        line = f"step {step}: held-out accuracy {accuracy:.1%}"
+        line = f"step {step}: validation accuracy {accuracy:.1%}"
         if step != best_step:
             line += f", best {best:.1%} at step {best_step}"
         say(line)

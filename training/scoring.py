@@ -332,7 +332,7 @@ class Scores:
         return truncated
 
 
-def without_signal(rewards: torch.Tensor, weights: torch.Tensor, group_size: int) -> float:
+def zero_variance(rewards: torch.Tensor, weights: torch.Tensor, group_size: int) -> float:
     """The share of groups whose weighted rewards are all equal.
 
     A group whose completions all earn the same has zero advantages and teaches nothing. trl's

@@ -5,7 +5,7 @@ What happens to a completion, in order:
 1. A `Rollout` samples it (sampling.py), or vLLM does.
 2. trl asks each `GuardedReward` (scoring.py), which calls a reward of the recipe; `correct_answer`
    asks the verifier. `Scores` keeps the batch for the callbacks (callbacks.py).
-3. `GRPO._calculate_rewards` logs how many groups are without signal.
+3. `GRPO._calculate_rewards` logs how many groups have zero variance.
 4. trl makes the advantages; with rewards of steps, `StepAdvantages` (step_rewards.py) adds theirs.
 5. `LeanLoss` (lean_loss.py) gives trl's loss what can change it.
 """
@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, Trainer
 from trl import GRPOConfig, GRPOTrainer
 
 from console.faults import Fault, RecipeError, said_by_library
-from schema.configs import WITHOUT_SIGNAL
+from schema.configs import ZERO_VARIANCE
 from schema.libraries import adapter_config
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
@@ -33,7 +33,7 @@ from training.progress import Stopwatch
 from training.rows import prompt_dataset, rows_that_fit
 from training.sampling import Rollout
 from training.saving import KeepBest
-from training.scoring import GuardedReward, Scores, guarded_rewards, without_signal
+from training.scoring import GuardedReward, Scores, guarded_rewards, zero_variance
 from training.step_rewards import StepAdvantages, attach_step_rewards
 from training.train import keep_adapter_float32, sharded
 
@@ -63,9 +63,9 @@ class GRPO(LeanLoss, GreedyEvaluation, GRPOTrainer):
         """trl's rewards, shape (completions, rewards), and a metric of their groups."""
         with self.stopwatch.part("rewards"):
             rewards = super()._calculate_rewards(*inputs)
-        if self.model.training:  # held-out problems are answered once each, in no groups
-            share = without_signal(rewards, self.reward_weights, self.num_generations)
-            self._log_metric(WITHOUT_SIGNAL, share)
+        if self.model.training:  # validation problems are answered once each, in no groups
+            share = zero_variance(rewards, self.reward_weights, self.num_generations)
+            self._log_metric(ZERO_VARIANCE, share)
         return rewards
 
 
@@ -85,7 +85,7 @@ def grpo_trainer(
 
     Args:
         rows: the training problems.
-        choosing: the held-out problems that choose the checkpoint, empty where none is chosen.
+        choosing: the validation problems that choose the checkpoint, empty where none is chosen.
         warm_start: the folder of the model to begin from, None for the recipe's base model.
 
     Raises:

@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from schema.conditions import FORM, TRUTH
-from schema.configs import ACCURACY, RIGHT, STEP, WITHOUT_SIGNAL, defaults
+from schema.configs import ACCURACY, RIGHT, STEP, ZERO_VARIANCE, defaults
 from schema.recipe import Recipe
 from training.trends import Mean, exactly, fell, flips, is_beyond, may_have_fallen, mean, rises
 
 WINDOW = 8  # logged lines that a rule looks at together
 START = 4  # logged lines that show how a run began
 YOUNG = range(START, START + WINDOW + 1)  # logged lines of a run of which all are looked at
-NO_SIGNAL = 0.6  # share of the groups
+MOST_GROUPS = 0.6  # share of groups with zero variance
 ALIKE = 0.45  # share of the groups, where it grows
 BOTH = 0.15  # share of the groups that are all right, and of those that are all wrong
 LOW_ENTROPY = 0.12  # nats per token
@@ -36,7 +36,7 @@ LEAST_FALL = 0.05  # of the share of right answers, at a run's end
 MISMATCH = 0.05  # nats between the trainer's and vLLM's log-probabilities of a token
 
 # The parts of a training's time: sampling completions; rewards; the remainder of a step, which is
-# forward, backward and optimizer; answering held-out problems; writing checkpoints; and
+# forward, backward and optimizer; answering validation problems; writing checkpoints; and
 # everything else, such as loading and logging.
 PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 CORRECT = ACCURACY.removeprefix("eval_")
@@ -96,10 +96,12 @@ class Rule(NamedTuple):
 
 
 # Why a group teaches nothing is told once: by `alike`, or else by one of the rows below it.
-FLAT = (("no signal", ">", NO_SIGNAL), ("alike", "<", 1))
-TAUGHT_NOTHING = "{no_signal:.0%} of the groups taught nothing over the last {window} logged steps"
+FLAT = (("zero variance", ">", MOST_GROUPS), ("alike", "<", 1))
+TAUGHT_NOTHING = (
+    "{zero_variance:.0%} of the groups taught nothing over the last {window} logged steps"
+)
 ALIKE_AND_REMEDY = (
-    "{no_signal:.0%} of the groups taught nothing over {window} logged steps, KINDS: the policy"
+    "{zero_variance:.0%} of the groups taught nothing over {window} logged steps, KINDS: the policy"
     " answers alike ({entropy:.2g} nats per token). Start again with a shorter warm start"
     " (sft.max_steps), a higher grpo.temperature ({temperature:g}) or a lower grpo.learning_rate"
     " ({learning_rate:g})"
@@ -115,8 +117,8 @@ RULES = (
     Rule(
         "alike",
         (
-            ("no signal grows", ">", 0),
-            ("no signal", ">", ALIKE),
+            ("zero variance grows", ">", 0),
+            ("zero variance", ">", ALIKE),
             ("entropy", "<", 2 * LOW_ENTROPY),
             ("right rises", "<", 1),
         ),
@@ -126,7 +128,7 @@ RULES = (
     Rule(
         "alike",
         (
-            ("no signal", ">", NO_SIGNAL),
+            ("zero variance", ">", MOST_GROUPS),
             ("entropy", "<", LOW_ENTROPY),
             ("both kinds", ">", BOTH),
             ("right rises", "<", 1),
@@ -136,20 +138,20 @@ RULES = (
     ),
     # Most groups earn the same reward for all their completions: all right, or all wrong.
     Rule(
-        "no signal",
+        "zero variance",
         (*FLAT, ("constant rewards", ">", 0)),
         f"{TAUGHT_NOTHING}: every completion earned the same ({{constants}}). Either none was ever"
         " right, or the reward does not see the answer: `make audit` says which (docs/rewards.md)",
     ),
     Rule(
-        "no signal",
+        "zero variance",
         (*FLAT, ("too easy", ">", 0)),
         f"{TAUGHT_NOTHING}, most of them all right ({{right:.0%}} of the answers are): these"
         " problems are too easy by now. Train on harder ones (data.train, or after `make probe`"
         " data.pass_rate: [0, 0.5]), or end the run",
     ),
     Rule(
-        "no signal",
+        "zero variance",
         (*FLAT, ("too hard", ">", 0)),
         f"{TAUGHT_NOTHING}, most of them all wrong ({{right:.0%}} of the answers are right): these"
         " problems are too hard. Train on easier ones (data.train, or after `make probe`"
@@ -157,7 +159,7 @@ RULES = (
         " (now {num_generations})",
     ),
     Rule(
-        "no signal",
+        "zero variance",
         FLAT,
         f"{TAUGHT_NOTHING} (all their completions earn the same): train on problems that are"
         " sometimes solved (after `make probe`, data.pass_rate: [0.1, 0.9])",
@@ -205,7 +207,7 @@ RULES = (
 )
 NAMES = tuple(dict.fromkeys(rule.name for rule in RULES))
 METRICS = {
-    "no signal": WITHOUT_SIGNAL,
+    "zero variance": ZERO_VARIANCE,
     "right": CORRECT,
     "entropy": "entropy",
     "truncated": "completions/clipped_ratio",
@@ -261,7 +263,7 @@ class History:
         for rule in RULES:
             if rule.name != name:
                 continue
-            lines = len(self.values.get(WITHOUT_SIGNAL, ()))
+            lines = len(self.values.get(ZERO_VARIANCE, ()))
             window = lines if rule.since_start and lines in YOUNG else self.window
             if window not in self.numbers:
                 self.numbers[window] = self._numbers(window)
@@ -295,23 +297,23 @@ class History:
         means["right rises"] = exactly(rises(self.values[CORRECT]))
         means["constant rewards"] = exactly(len(self.constant_rewards(window)))
         means["narrowed"] = exactly(len(self.narrowing))
-        means |= self._kinds_of_groups(means["no signal"], right)
+        means |= self._kinds_of_groups(means["zero variance"], right)
         return {name: mean for name, mean in means.items() if mean is not None}
 
     def _kinds_of_groups(self, flat: Mean | None, right: Mean | None) -> dict[str, Mean]:
-        """How many of the groups without signal are all right, and how many all wrong."""
+        """How many of the zero-variance groups are all right, and how many all wrong."""
         if not flat or not right:
             return {}
         # Of the groups with a signal about half of the answers are right.
         all_right = right.value - (1 - flat.value) / 2
-        grows = len(self.values[WITHOUT_SIGNAL]) in YOUNG and rises(self.values[WITHOUT_SIGNAL])
+        grows = len(self.values[ZERO_VARIANCE]) in YOUNG and rises(self.values[ZERO_VARIANCE])
         return {
             "both kinds": exactly(min(all_right, flat.value - all_right)),
             # At most 1 - flat of the answers are in groups with a signal; more right answers than
             # that must be in groups whose answers are all right.
             "too easy": exactly(right.value - (1 - flat.value) - flat.value / 2),
             "too hard": exactly(flat.value / 2 - right.value),
-            "no signal grows": exactly(grows),
+            "zero variance grows": exactly(grows),
         }
 
     def texts(self, numbers: dict[str, Mean]) -> dict[str, str]:
@@ -362,14 +364,14 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
     history.warmup = -1
     for line in lines:
         history.judge(line)
-    flat = history.values[WITHOUT_SIGNAL]
+    flat = history.values[ZERO_VARIANCE]
     right = history.values[CORRECT]
     messages = {"never right": None, "fell": _fall(lines, history.grpo)}
-    if flat and min(flat) == 1 and not rules_done & {"alike", "no signal"}:
+    if flat and min(flat) == 1 and not rules_done & {"alike", "zero variance"}:
         history.window = len(flat)
         messages["alike"] = history.message("alike")
-        messages["no signal"] = None if messages["alike"] else history.message("no signal")
-    elif right and max(right) == 0 and not rules_done & {"no signal", "form only"}:
+        messages["zero variance"] = None if messages["alike"] else history.message("zero variance")
+    elif right and max(right) == 0 and not rules_done & {"zero variance", "form only"}:
         messages["never right"] = (
             f"no completion was right in {len(right)} logged steps: train on easier problems"
             " (data.train; `make probe` says which are solved at all), or warm up longer"
@@ -380,7 +382,7 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
 
 
 def _fall(lines: list[dict], grpo: dict) -> str | None:
-    """How far the share of right answers fell, on held-out problems or else while training."""
+    """How far the share of right answers fell, on validation problems or else while training."""
     judged = [(line["step"], line[RIGHT]) for line in lines if line.get(RIGHT)]
     sampled = [{"step": 0}]
     for line in lines:
@@ -396,7 +398,7 @@ def _fall(lines: list[dict], grpo: dict) -> str | None:
         elif not fell(best, now):
             return None
         won, lost = flips(best, now)
-        fall = f"held-out accuracy fell from {_accuracy(best):.1%} at step {best_step} to"
+        fall = f"validation accuracy fell from {_accuracy(best):.1%} at step {best_step} to"
         fall += f" {_accuracy(now):.1%} at step {step} ({won} won, {lost} lost)"
     elif half > 0:
         before = mean(right[:half])
@@ -420,7 +422,7 @@ def _error(before: dict, line: dict, grpo: dict) -> float:
     line before. The answers of a group that are all alike count as one."""
     steps = line["step"] - before["step"]
     completions = steps * grpo[STEP["grpo"]] / grpo["num_iterations"]
-    flat = line.get(WITHOUT_SIGNAL, 0)
+    flat = line.get(ZERO_VARIANCE, 0)
     n = max(1, completions * (flat / grpo["num_generations"] + 1 - flat))
     share = (line[CORRECT] * n + 1) / (n + 2)  # not 0 or 1 for few answers
     return math.sqrt(share * (1 - share) / n)
@@ -429,7 +431,7 @@ def _error(before: dict, line: dict, grpo: dict) -> float:
 def gamed(
     judged: list[tuple[int, str]], rewards: list[tuple[int, float]], patience: int
 ) -> str | None:
-    """The message with which to stop a run whose training reward rises while held-out answers get
+    """The message with which to stop a run whose training reward rises while validation answers get
     worse, or None.
 
     Worse means that each of the last `patience` evaluations is clearly below the best (see `fell`):
@@ -459,7 +461,7 @@ def gamed(
         return None
     step, now = since[-1]
     return (
-        f"grpo: stopped at step {step}. Held-out accuracy was {_accuracy(best):.1%} at step"
+        f"grpo: stopped at step {step}. Validation accuracy was {_accuracy(best):.1%} at step"
         f" {best_step} and has been clearly below that for {patience} evaluations (now"
         f" {_accuracy(now):.1%}, n = {len(now)}), while the training reward rose by {risen:.3g}:"
         " the policy is rewarded for something other than right answers. Read the newest file in"

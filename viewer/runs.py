@@ -80,7 +80,7 @@ def _weights(rewards: dict[str, dict]) -> tuple[dict[str, float], float | None]:
 
 def curves(run: Path) -> dict[str, list]:
     """Every number that a run logged, as columns: "step", in order, and for each metric a value or
-    None for each step; and `held_out/…`, the number of problems in an evaluation and the 95%
+    None for each step; and `validation/…`, the number of problems in an evaluation and the 95%
     interval of its accuracy. A run that logged too many has an even sample of its steps, and all
     with an evaluation."""
     run_file(run, "metrics.jsonl")  # raises where it is not a file of this folder
@@ -90,7 +90,7 @@ def curves(run: Path) -> dict[str, list]:
         right = line.pop(RIGHT, None)
         if right:
             low, high = wilson(right.count("1"), len(right))
-            line |= {"held_out/n": len(right), "held_out/low": low, "held_out/high": high}
+            line |= {"validation/n": len(right), "validation/low": low, "validation/high": high}
         # A step with an evaluation has two lines, and the seconds of both count.
         for key in row.keys() & line.keys():
             if key.startswith("seconds/"):
@@ -117,7 +117,7 @@ def _fewer_steps(rows: dict[int, dict], count: int) -> list[int]:
         for key, value in row.items():
             if key.startswith("seconds/"):
                 seconds[key] = seconds.get(key, 0.0) + value
-        if step in chosen or "held_out/n" in row:
+        if step in chosen or "validation/n" in row:
             row |= seconds
             seconds = {}
             steps.append(step)

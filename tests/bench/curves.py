@@ -1,9 +1,9 @@
-"""Draws how the seeds of a recipe learned: what was right in training and on held-out problems,
+"""Draws how the seeds of a recipe learned: what was right in training and on validation problems,
 over the completions that each had sampled.
 
     python -m tests.bench.curves docs/img/svamp.png 0.31 outputs/x/seed-1 outputs/x/seed-2 …
 
-0.31: the accuracy before it (python -m stages evaluate x.yaml grpo.eval_steps=null --held-out).
+0.31: the accuracy before it (python -m stages evaluate x.yaml grpo.eval_steps=null --validation).
 """
 
 import argparse
@@ -17,7 +17,7 @@ from schema.configs import ACCURACY
 
 TITLES = {
     "rewards/correct_answer/mean": "right in training, sampled",
-    ACCURACY: "right on held-out problems, greedily",
+    ACCURACY: "right on validation problems, greedily",
 }
 
 

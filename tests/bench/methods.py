@@ -117,10 +117,10 @@ def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
             samples = (task.samples + rounds - 1 - number) // rounds
             place = folder / f"round-{number + 1}"
             own = f"problems: {problems}, samples: {samples}, keep: {samples}"
-            settings = [f"data.own_solutions={{{own}, model: {policy}}}"]
+            settings = [f"data.rejection_sampling={{{own}, model: {policy}}}"]
             settings += ["data.worked=null"] * (task.recipe != TASKS["tiny"].recipe)
             settings += [f"sft.max_steps={round(task.rft_steps * steps)}"]
-            stage("own-solutions", task, seed, place, *settings)
+            stage("rejection-sampling", task, seed, place, *settings)
             stage("sft", task, seed, place, *settings)
             policy = place / "sft"
         return policy
@@ -222,7 +222,7 @@ def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list
         settings = [f"evaluate.samples={samples}", f"evaluate.temperature={temperature}"]
         settings += [f"evaluate.limit={limit}", "evaluate.control=false"]
         words = [f"seed={seed}", f"output_dir={place}", *settings, f"--model={policy}"]
-        words += ["--held-out"] * (seed > TUNING)
+        words += ["--validation"] * (seed > TUNING)
         run_stage("evaluate", task.recipe, *words)
         [file] = [
             path

@@ -5,7 +5,7 @@
 Trains tiny-arithmetic twice: once as it is, and once with its whole process group stopped (SIGSTOP)
 for so many seconds in each phase, and then resumed. The rewards may take 5 seconds a batch, so that
 a pause is longer than their time and the grace after it. Prints the hashes of both runs' weights
-and of their answers to the held-out problems, and exits with 1 where they differ.
+and of their answers to the validation problems, and exits with 1 where they differ.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def run_stage(stage: str, folder: Path, seconds: float | None) -> None:
     words = [sys.executable, "-c", PROGRAM.format(stops=stops, stage=stage)]
     words += ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}"]
     words += ["rewards.correct_answer.timeout=5", "rewards.format_tags.timeout=5"]
-    words += ["--held-out"] if stage == "evaluate" else []
+    words += ["--validation"] if stage == "evaluate" else []
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(words, cwd=ROOT, env=environment, start_new_session=True)
     pauses = 0
@@ -93,7 +93,7 @@ def results(folder: Path) -> dict[str, str]:
     """What must be the same: the weights' hashes, and the answers' verdicts."""
     found = {stage: file_hash(folder / stage / "model.safetensors") for stage in ("sft", "grpo")}
     for label in ("base", "sft", "grpo"):
-        lines = (folder / f"eval/held-out/{label}.jsonl").read_text().splitlines()[1:]
+        lines = (folder / f"eval/validation/{label}.jsonl").read_text().splitlines()[1:]
         found[f"answers of {label}"] = sum(json.loads(line)["right"] for line in lines)
     return found
 

@@ -60,7 +60,7 @@ def trained(runs: Path) -> str:
         for stage in stages:
             run_stage(stage, *arguments)
             lines.append(f"{name}/{stage} {hash_of_weights(runs / name / stage)}")
-        run_stage("evaluate", *arguments, "evaluate.limit=16", "--held-out")
+        run_stage("evaluate", *arguments, "evaluate.limit=16", "--validation")
     shutil.copytree(runs / "default/sft", runs / "resumed/sft")
     arguments = [TINY, *CHAIN, f"output_dir={runs / 'resumed'}"]
     kill_when((runs / "resumed/grpo" / RESUMED_AFTER).is_file, "grpo", *arguments)

@@ -4,7 +4,7 @@ teacher who slips in each of them, trained with each of four settings from one w
     OMP_NUM_THREADS=1 python -m tests.bench.reward_scale
 
 Some 35 minutes on a quiet core; finished runs in outputs/reward-scale are kept. Chosen before the
-first run: each setting is judged on answers to the held-out problems, sampled as in training, by
+first run: each setting is judged on answers to the validation problems, sampled as in training, by
 the share that is right, by the share with its tags in order, and by the share of English; then by
 how many completions it took until 80% of the last 320 were right (all of them, where a run did not
 get there). A setting replaces trl's `group` in the Qwen recipes where it is better in one of the
@@ -80,7 +80,7 @@ def train(setting: str, seed: int):
     models = [f"--model={folder / 'grpo'}"]
     if setting == "group":
         models.insert(0, f"--model={warm_start}")
-    run_stage("evaluate", *words, "--held-out", *models)
+    run_stage("evaluate", *words, "--validation", *models)
 
 
 def completions_to_80(run: Path) -> int:
@@ -96,7 +96,7 @@ def completions_to_80(run: Path) -> int:
 def measured(setting: str, seed: int, stage: str = "grpo") -> list[float]:
     """The four measures of a trained setting; the first three of a warm start."""
     folder = ROOT / setting / f"seed-{seed}"
-    answers = list(read_lines(folder / f"eval/models/held-out/{stage}.jsonl"))[1:]
+    answers = list(read_lines(folder / f"eval/models/validation/{stage}.jsonl"))[1:]
     texts = [answer["response"] for answer in answers]
     scores = [
         [answer["right"] is True for answer in answers],

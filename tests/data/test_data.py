@@ -1,5 +1,5 @@
-"""Loaders: gold answers as the data sets write them, bad rows dropped and counted, a fixed held-out
-split; and training problems that a benchmark asks too are found, and not trained on."""
+"""Loaders: gold answers as the data sets write them, bad rows dropped and counted, a fixed
+validation split; and training problems that a benchmark asks too are found, and not trained on."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from rewards.verifier.gold import boxes, gold_answer, why_unearnable
 from schema.recipe import load_recipe
 from tests.support import write_lines
 from tests.tables import cases, lacking, rows
-from training.problem_sets import load_train, prompt_lengths, train_and_held_out
+from training.problem_sets import load_train, prompt_lengths, train_and_validation
 
 
 @cases(__file__, "gold_answer")
@@ -156,12 +156,12 @@ def test_a_data_set_of_ones_own_that_fails_is_named(body, message, own_file):
         load("my_broken.puzzles", "train", {})
 
 
-def test_the_held_out_split_depends_on_the_rows_alone():
+def test_the_validation_split_depends_on_the_rows_alone():
     rows = [{"problem": str(i)} for i in range(100)]
-    train, held_out = split_validation(rows, 20)
-    assert (len(train), len(held_out)) == (80, 20)
-    assert sorted(int(row["problem"]) for row in train + held_out) == list(range(100))
-    assert split_validation(rows, 20) == (train, held_out)
+    train, validation = split_validation(rows, 20)
+    assert (len(train), len(validation)) == (80, 20)
+    assert sorted(int(row["problem"]) for row in train + validation) == list(range(100))
+    assert split_validation(rows, 20) == (train, validation)
     with pytest.raises(DataError, match="nothing is left to train on"):
         split_validation(rows, 100)
 
@@ -197,9 +197,9 @@ def recipe_of(tmp_path, train, benchmark):
 def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
     train = [f"What is {i} + 1?" for i in range(12)]
     recipe = recipe_of(tmp_path, train, [f"What is {i}+1" for i in range(6, 20)])
-    rows, held_out = train_and_held_out(recipe)
+    rows, validation = train_and_validation(recipe)
     kept, _ = load_train(recipe)
-    assert len(rows) == 10 and len(held_out) == 2
+    assert len(rows) == 10 and len(validation) == 2
     below_6 = {row["problem"] for row in rows if int(row["problem"].split()[2]) < 6}
     assert {row["problem"] for row in kept} == below_6
     line = f"{10 - len(kept)} training problems dropped that overlap with the benchmarks"

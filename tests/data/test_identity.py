@@ -10,7 +10,7 @@ from data.problems import load
 from runs.writing import as_yaml
 from schema.recipe import load_recipe
 from tests.tables import cases
-from training.problem_sets import load_data, train_and_held_out
+from training.problem_sets import load_data, train_and_validation
 
 
 def write(file, problems, gold=None):
@@ -50,13 +50,13 @@ def test_a_repeat_is_named_as_what_it_is(problem, answer, message, tmp_path):
     assert report.endswith(message)
 
 
-def test_no_set_repeats_a_held_out_problem_of_another(tmp_path, capsys):
+def test_no_set_repeats_a_validation_problem_of_another(tmp_path, capsys):
     problems = [f"What is {i} + 1?" for i in range(60)]
     write(tmp_path / "a.jsonl", problems)
     write(tmp_path / "b.jsonl", [f" what is {i}+1 ?" for i in reversed(range(30, 90))])
-    rows, held_out = train_and_held_out(recipe_of(tmp_path, ["a.jsonl", "b.jsonl"], 40))
-    assert len(rows) + len(held_out) == 90
-    assert not set(map(fingerprint, rows)) & set(map(fingerprint, held_out))
+    rows, validation = train_and_validation(recipe_of(tmp_path, ["a.jsonl", "b.jsonl"], 40))
+    assert len(rows) + len(validation) == 90
+    assert not set(map(fingerprint, rows)) & set(map(fingerprint, validation))
     assert "30 dropped (30 repeated with another answer" in capsys.readouterr().out
 
 
@@ -64,14 +64,14 @@ def test_a_row_more_or_less_or_another_order_moves_no_other_problem(tmp_path):
     problems = [f"What is {i} + 1?" for i in range(100)]
     write(tmp_path / "a.jsonl", problems, "7")
     recipe = recipe_of(tmp_path, ["a.jsonl"])
-    rows, held_out = train_and_held_out(recipe)
+    rows, validation = train_and_validation(recipe)
     trained = set(map(fingerprint, rows))
     write(tmp_path / "a.jsonl", problems[::-1], "7")
-    assert train_and_held_out(recipe) == (rows, held_out)
+    assert train_and_validation(recipe) == (rows, validation)
     write(tmp_path / "a.jsonl", ["One more?", *problems, "Two more?"], "7")
-    assert not trained & set(map(fingerprint, train_and_held_out(recipe)[1]))
+    assert not trained & set(map(fingerprint, train_and_validation(recipe)[1]))
     write(tmp_path / "a.jsonl", problems[1:], "7")
-    assert len(trained & set(map(fingerprint, train_and_held_out(recipe)[1]))) <= 1
+    assert len(trained & set(map(fingerprint, train_and_validation(recipe)[1]))) <= 1
 
 
 def test_what_a_benchmark_removes_from_training_is_recorded(tmp_path):
@@ -88,23 +88,23 @@ def test_what_a_benchmark_removes_from_training_is_recorded(tmp_path):
 
 def test_computed_sets_are_dealt_by_place_as_ever():
     overrides = ["data.validation=4", "data.train=[arithmetic: {digits: 1}]"]
-    _, held_out = train_and_held_out(load_recipe("recipes/tiny-arithmetic.yaml", overrides))
-    assert [row["problem"][8:-1] for row in held_out] == HELD_OUT_AS_EVER
+    _, validation = train_and_validation(load_recipe("recipes/tiny-arithmetic.yaml", overrides))
+    assert [row["problem"][8:-1] for row in validation] == VALIDATION_AS_EVER
 
 
-HELD_OUT_AS_EVER = ["6 + 0", "5 + 7", "8 + 9", "7 + 0"]
+VALIDATION_AS_EVER = ["6 + 0", "5 + 7", "8 + 9", "7 + 0"]
 CHANGES = {
     "a row more": (["One more?"], "1 problems added, 0 removed"),
     "a row less": (slice(1, None), "0 problems added, 1 removed"),
     "other answers": ("8", "other answers"),
-    "a larger share": (30, "30 problems held out, not 10; 20 held-out problems were trained on"),
+    "a larger share": (30, "30 problems held out, not 10; 20 validation problems were trained on"),
     "nothing": (None, ""),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_data_that_has_changed_since_training_is_told(change, tmp_path, capsys):
-    """And no held-out problem on which the run was trained is evaluated."""
+    """And no validation problem on which the run was trained is evaluated."""
     what, message = CHANGES[change]
     problems = [f"What is {i} + 1?" for i in range(100)]
     file = tmp_path / "a.jsonl"
@@ -121,21 +121,21 @@ def test_data_that_has_changed_since_training_is_told(change, tmp_path, capsys):
     elif what:
         recipe = recipe_of(tmp_path, [file.name], what)
     capsys.readouterr()
-    _, held_out = train_and_held_out(recipe)
-    assert not trained & set(map(fingerprint, held_out))
+    _, validation = train_and_validation(recipe)
+    assert not trained & set(map(fingerprint, validation))
     said = capsys.readouterr().out
     assert message in said
     assert ("has changed since" in said) == bool(message)
 
 
-def test_a_run_that_was_trained_on_every_held_out_problem_is_not_evaluated(tmp_path):
+def test_a_run_that_was_trained_on_every_validation_problem_is_not_evaluated(tmp_path):
     problems = [f"What is {i} + 1?" for i in range(100)]
     write(tmp_path / "a.jsonl", problems)
     finish(recipe_of(tmp_path, ["a.jsonl"]))
-    _, held_out = train_and_held_out(recipe_of(tmp_path, ["a.jsonl"]))
+    _, validation = train_and_validation(recipe_of(tmp_path, ["a.jsonl"]))
     trained = [
-        problem for problem in problems if problem not in {row["problem"] for row in held_out}
+        problem for problem in problems if problem not in {row["problem"] for row in validation}
     ]
     write(tmp_path / "a.jsonl", trained)
-    with pytest.raises(RecipeError, match="every held-out problem was trained on"):
-        train_and_held_out(recipe_of(tmp_path, ["a.jsonl"]))
+    with pytest.raises(RecipeError, match="every validation problem was trained on"):
+        train_and_validation(recipe_of(tmp_path, ["a.jsonl"]))

@@ -294,15 +294,15 @@ def test_where_that_takes_nothing_is_refused(where, message, tmp_path):
         load(str(tmp_path / "mine.jsonl"), "train", {"where": where})
 
 
-def test_a_weight_moves_no_held_out_problem_into_training():
+def test_a_weight_moves_no_validation_problem_into_training():
     def split(weight):
         train = f"data.train=[arithmetic: {{digits: 2, rows: 900, weight: {weight}}}]"
         return load_train(
             load_recipe("recipes/tiny-arithmetic.yaml", [train, "data.validation=100"])
         )
 
-    (rows, held_out), (same, also) = split(2), split(1)
-    assert [row["problem"] for row in rows + held_out] == [row["problem"] for row in same + also]
+    (rows, validation), (same, also) = split(2), split(1)
+    assert [row["problem"] for row in rows + validation] == [row["problem"] for row in same + also]
     assert len(weighted(rows)) == 2 * len(rows)
     assert not {r["problem"] for r in weighted(rows)} & {r["problem"] for r in also}
 

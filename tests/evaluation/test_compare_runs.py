@@ -17,14 +17,14 @@ STEPS, AT_ONCE = 4, 24  # of a run that is made
 
 
 def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> Path:
-    """A finished run in a recipe's folder, whose policy has the first `right` of n held-out
+    """A finished run in a recipe's folder, whose policy has the first `right` of n validation
     problems right, and whose warm start had 40. Its answers have 7 tokens each, and had 10."""
     path = made.run(folder, steps=STEPS, **grpo)
     (path / "data.json").write_text('{"problems": 9}')
     text = (path / "recipe.yaml").read_text()
     (path / "recipe.yaml").write_text(text.replace("seed: 1", f"seed: {seed}"))
     for label, share, tokens in (("base", 0, 12), ("sft", 40, 10), ("grpo", right, 7)):
-        answers(folder / "eval/held-out", label, [i < share for i in range(n)], tokens=tokens)
+        answers(folder / "eval/validation", label, [i < share for i in range(n)], tokens=tokens)
     return folder
 
 
@@ -75,8 +75,8 @@ def test_warm_starts_are_compared_too(tmp_path):
         folder = run(tmp_path / name)
         shutil.copytree(folder / "grpo", folder / "sft")
         shutil.rmtree(folder / "sft/completions")
-        answers(folder / "eval/held-out", "sft", [i < right for i in range(100)])
-    own = {"steps": STEPS, "seconds": 3.0, "own_solutions": {"completions": 96, "kept": 7}}
+        answers(folder / "eval/validation", "sft", [i < right for i in range(100)])
+    own = {"steps": STEPS, "seconds": 3.0, "rejection_sampling": {"completions": 96, "kept": 7}}
     made.write_json(tmp_path / "b/sft/summary.json", own)
     arms = arms_of(tmp_path, "a/sft", "b/sft")
     first, second = (line.split(" | ") for line in table(arms)[2:4])
@@ -89,14 +89,14 @@ def test_warm_starts_are_compared_too(tmp_path):
 def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):
     for seed in (1, 2):
         recipe = run(tmp_path / f"a/seed-{seed}", seed=seed) / "grpo/recipe.yaml"
-        own = f"data: {{own_solutions: {{model: outputs/w/seed-{seed}/sft}}}}\n"
+        own = f"data: {{rejection_sampling: {{model: outputs/w/seed-{seed}/sft}}}}\n"
         recipe.write_text(recipe.read_text() + own)
     run(tmp_path / "b")
     assert [len(arm.runs) for arm in arms_of(tmp_path, "a", "b")] == [2, 1]
 
 
 def asked(folder: Path):
-    file = folder / "eval/held-out/grpo.jsonl"
+    file = folder / "eval/validation/grpo.jsonl"
     for each in file.parent.glob("*.jsonl"):
         each.write_text(each.read_text().replace('"problems": "p"', '"problems": "q"', 1))
 
@@ -114,7 +114,7 @@ NOT_COMPARED = {
     "they were asked differently (problems)": asked,
     "evaluated with other weights": replace("grpo/model.safetensors", "other weights"),
     "not evaluated": lambda folder: (folder / "eval").rename(folder / "gone"),
-    "its answers cannot be compared": replace("eval/held-out/grpo.jsonl", "{\n"),
+    "its answers cannot be compared": replace("eval/validation/grpo.jsonl", "{\n"),
 }
 
 

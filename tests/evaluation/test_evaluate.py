@@ -24,7 +24,7 @@ from stages.evaluate import write_again
 from tests.support import read_lines, write_lines
 from tests.tables import cases, lacking
 from training import vllm_server
-from training.memory import held_out_that_fit
+from training.memory import validation_that_fit
 from training.model import load_tokenizer
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -174,12 +174,12 @@ def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_right(tmp_p
     assert "exam base: 1 of 3 prompts leave no room for an answer" in capsys.readouterr().out
 
 
-def test_long_held_out_problems_are_left_out_before_they_are_shared(capsys):
+def test_long_validation_problems_are_left_out_before_they_are_shared(capsys):
     recipe = load_recipe(TINY, check=())
     rows = [{"problem": problem} for problem in ("1 + 1?", "1 + 1? " * 100, "2 + 2?")]
-    fitting = held_out_that_fit(recipe, load_tokenizer(recipe), rows)
+    fitting = validation_that_fit(recipe, load_tokenizer(recipe), rows)
     assert fitting == [rows[0], rows[2]]
-    assert "left out 1 held-out problems whose prompts have more than" in capsys.readouterr().out
+    assert "left out 1 validation problems whose prompts have more than" in capsys.readouterr().out
 
 
 def test_vllm_samples_as_it_is_asked(monkeypatch):
@@ -289,8 +289,8 @@ def test_a_report_that_cannot_be_written_is_named(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("lines", "share"), [(["6800, 8192"], 0.78), (["24000, 24564"], 0.85), ([], 0.85)]
 )
-def test_vllm_takes_of_the_card_what_is_free(lines, share, monkeypatch):
-    """A desktop's card also shows the desktop, and vLLM would refuse after all the training."""
+def test_vllm_takes_of_the_gpu_what_is_free(lines, share, monkeypatch):
+    """A desktop's gpu also shows the desktop, and vLLM would refuse after all the training."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(engine_module, "nvidia_smi", lambda *fields: lines)
     assert engine_module._share_for_vllm() == pytest.approx(share, abs=0.001)

@@ -35,7 +35,7 @@ def arguments(tmp_path_factory) -> list[str]:
     said = run_stage("grpo", *given).stdout
     assert f"grpo: report in {folder_of(given)}/grpo/report.md" in said
     assert "It was not evaluated" in (folder_of(given) / "grpo/README.md").read_text()
-    said = run_stage("evaluate", *given, "--held-out").stdout
+    said = run_stage("evaluate", *given, "--validation").stdout
     assert f"report: {folder_of(given)}/grpo/report.md" in said
     run_stage("merge", *given)
     return given
@@ -70,7 +70,7 @@ def test_a_card_says_what_was_measured_and_no_path_of_this_machine(arguments):
     for stage in made_by:
         card = (folder_of(arguments) / stage / "README.md").read_text()
         assert made_by[stage] in card and "Base: `tiny-qwen3-seed42`, a local folder." in card
-        assert f"| {stage.replace('merged', 'grpo')} | " in card and "held-out (n = 8)" in card
+        assert f"| {stage.replace('merged', 'grpo')} | " in card and "validation (n = 8)" in card
         assert ("Measured before the adapter was merged." in card) == (stage == "merged")
         assert str(ROOT) not in card and str(folder_of(arguments).parent) not in card
 

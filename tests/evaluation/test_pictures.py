@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from evaluation import pictures
 from evaluation.statistics import wilson
-from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
+from schema.configs import ACCURACY, RIGHT, ZERO_VARIANCE
 
 
 def test_curves_have_the_values_of_their_metrics(tmp_path, monkeypatch):
@@ -19,10 +19,10 @@ def test_curves_have_the_values_of_their_metrics(tmp_path, monkeypatch):
     keys = {
         "reward": ["reward"],
         "rewards, unweighted": ["rewards/a/mean", "rewards/b/mean"],
-        "held-out accuracy (n = 4)": [ACCURACY],
+        "validation accuracy (n = 4)": [ACCURACY],
         "completion length (tokens)": ["completions/mean_length", "completions/max_length"],
         "truncated completions": ["completions/clipped_ratio"],
-        "groups without signal": [WITHOUT_SIGNAL],
+        "zero-variance groups": [ZERO_VARIANCE],
         "entropy (nats a token)": ["entropy"],
         "KL to the reference": ["kl"],
         "learning rate": ["learning_rate"],
@@ -44,7 +44,7 @@ def test_curves_have_the_values_of_their_metrics(tmp_path, monkeypatch):
     assert legend == ["a", "b"]
     legend = panels["completion length (tokens)"].get_legend().get_texts()
     assert [text.get_text() for text in legend] == ["mean", "longest"]
-    [band] = panels["held-out accuracy (n = 4)"].collections
+    [band] = panels["validation accuracy (n = 4)"].collections
     corners = {tuple(point) for point in band.get_paths()[0].vertices}
     bounds = {10: wilson(1, 4), 20: wilson(3, 4)}
     assert corners == {(step, bound) for step, pair in bounds.items() for bound in pair}

@@ -21,7 +21,7 @@ TINY = "recipes/tiny-arithmetic.yaml"
 
 
 @pytest.mark.parametrize(("n", "group"), [(8, 8), (16, 8), (5, 2)])
-def test_the_share_of_groups_without_signal_is_unbiased(n, group):
+def test_the_share_of_zero_variance_groups_is_unbiased(n, group):
     """Over all samples of n completions its mean is exact; with the measured share in place of p it
     is too high."""
     for p in (0.0, 0.03, 0.5, 0.8, 1.0):
@@ -53,11 +53,11 @@ def test_the_figures():
     figures = sample.pass_rate_figures([0, 4, 8, 2], n=8, group=4)
     assert figures["pass_rate"] == 14 / 32
     assert figures["never_right"] == figures["always_right"] == 0.25
-    assert figures["groups_without_signal"] == pytest.approx((1 + 2 / 70 + 1 + 15 / 70) / 4)
-    low, high = figures["groups_without_signal_interval_95"]
-    assert low < figures["groups_without_signal"] < high
+    assert figures["zero_variance_groups"] == pytest.approx((1 + 2 / 70 + 1 + 15 / 70) / 4)
+    low, high = figures["zero_variance_groups_interval_95"]
+    assert low < figures["zero_variance_groups"] < high
     few = sample.pass_rate_figures([0, 1], n=2, group=8)
-    assert "groups_without_signal" not in few
+    assert "zero_variance_groups" not in few
     cost = {"completions": 4, "tokens": 40, "seconds": 1.0}
     table = sample.pass_rate_table(few | cost, [0, 1], "sft")
     assert "| sft | 25.0% |" in table and "| needs --samples 8 |" in table

@@ -67,8 +67,8 @@ def run(tmp_path) -> Path:
 
 
 def evaluated(run: Path, right: list[bool], weights: str | None = None):
-    """Answers to held-out problems by the base model, which has none right, and by the run."""
-    folder = run.parent / "eval/held-out"
+    """Answers to validation problems by the base model, which has none right, and by the run."""
+    folder = run.parent / "eval/validation"
     folder.mkdir(parents=True, exist_ok=True)
     answers(folder, "base", [False] * len(right))
     answers(folder, "grpo", right)
@@ -150,7 +150,7 @@ def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run, undrawn):
         return written(run)[0]
 
     assert "look at" not in written(run)[0]
-    report = logged(reward=1.0, groups_without_signal=0.9)
+    report = logged(reward=1.0, zero_variance_groups=0.9)
     assert "## What is there to look at?\n\n- `step 8: " in report and "90%" in report
     # A setting is quoted as text.
     settings = {"grpo": {"max_completion_length": "5 ![x](http://x) <b>\x1b"}}
@@ -166,12 +166,12 @@ def test_both_show_the_result_of_these_weights_alone(run, undrawn):
         assert "| grpo | 75.0% | 59.8% to 85.8% |" in text
         assert "- base → grpo: +75.0 ± 13.9 points (n = 40, 30 won, 0 lost, p = 1.9e-09)" in text
         assert "Greedy, at most `512` tokens an answer." in text and "not evaluated" not in text
-    (run.parent / "eval/held-out/summary.json").unlink()  # the evaluation is not finished
+    (run.parent / "eval/validation/summary.json").unlink()  # the evaluation is not finished
     assert all("not evaluated" in text for text in written(run))
     evaluated(run, [True] * 40, weights="those of another run")
     for text in written(run):
         assert "| grpo |" not in text and "base → grpo" not in text
-        assert "The answers in `eval/held-out` belong to other weights" in text
+        assert "The answers in `eval/validation` belong to other weights" in text
 
 
 def test_it_is_written_again_from_the_files_alone(run):
@@ -268,8 +268,8 @@ def test_long_texts_are_cut(run, undrawn):
 
 
 def test_a_warm_start_of_the_models_own_solutions_is_a_fact(tmp_path):
-    given = {"train": ["arithmetic"], "own_solutions": {"samples": 4}}
+    given = {"train": ["arithmetic"], "rejection_sampling": {"samples": 4}}
     recipe = {"data": given, "sft": {"max_steps": 5}}
-    assert run_pages.facts(RunState(tmp_path, recipe=recipe))["has_own_solutions"]
-    for other in ({"data": given}, {"data": given | {"own_solutions": None}, "sft": {}}):
-        assert not run_pages.facts(RunState(tmp_path, recipe=other))["has_own_solutions"]
+    assert run_pages.facts(RunState(tmp_path, recipe=recipe))["has_rejection_sampling"]
+    for other in ({"data": given}, {"data": given | {"rejection_sampling": None}, "sft": {}}):
+        assert not run_pages.facts(RunState(tmp_path, recipe=other))["has_rejection_sampling"]

@@ -33,7 +33,7 @@ DTYPE = "float16" if GPU else "float32"  # vLLM's kernels for adapters have no f
 def lines_of(folder: Path) -> dict[str, list[str]]:
     """The answers of each model, a line each."""
     lines = {}
-    for file in sorted((folder / "eval/models/held-out").glob("*.jsonl")):
+    for file in sorted((folder / "eval/models/validation").glob("*.jsonl")):
         if "seconds" not in file.name:
             lines[file.stem] = file.read_text().splitlines()[1:]
     return lines
@@ -42,7 +42,7 @@ def lines_of(folder: Path) -> dict[str, list[str]]:
 def answered(folder: Path, engine: str, *models) -> dict[str, dict[int, dict]]:
     words = [*RECIPE, f"output_dir={folder}", f"evaluate.engine={engine}", f"model.dtype={DTYPE}"]
     words += [f"--model={model}" for model in models]
-    run_stage("evaluate", *words, "--held-out", **WITHOUT_NVCC)
+    run_stage("evaluate", *words, "--validation", **WITHOUT_NVCC)
     answers = {}
     for label, lines in lines_of(folder).items():
         answers[label] = {line["id"]: line for line in map(json.loads, lines)}
@@ -101,7 +101,8 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
         adapted.save_pretrained(tmp_path / f"rank-{rank}")
     arguments = ["recipes/tiny-arithmetic.yaml", "model.build=null"]
     arguments += [f"model.name_or_path={peaked_qwen2}", "adapter={}"]
-    arguments += [f"model.dtype={DTYPE}", "evaluate.engine=vllm", "evaluate.limit=20", "--held-out"]
+    arguments += [f"model.dtype={DTYPE}", "evaluate.engine=vllm"]
+    arguments += ["evaluate.limit=20", "--validation"]
     for model in (peaked_qwen2, tmp_path / "rank-4", tmp_path / "rank-16"):
         arguments += ["--model", model]
 

@@ -55,7 +55,7 @@ EPOCHS = """
     sft.per_device_train_batch_size=2 grpo.per_device_train_batch_size=8
 """
 SOLUTIONS = """
-    'data.own_solutions={problems: 24, samples: 4}' evaluate.batch_size=8 model.build=null
+    'data.rejection_sampling={problems: 24, samples: 4}' evaluate.batch_size=8 model.build=null
     model.name_or_path={chain}/sft sft.per_device_train_batch_size=8
 """
 # Whose dimensions a quantised model needs.

@@ -108,26 +108,26 @@ def test_who_asks_for_the_cpu_gets_it(choice, machine):
     hardware.refuse_unusable_gpu()
 
 
-@cases(__file__, "a_card_is_named")
-def test_a_card_is_named(text, gib):
+@cases(__file__, "a_gpu_is_named")
+def test_a_gpu_is_named(text, gib):
     """As torch reports it: an L4 has 22 GiB, and is sold with 24."""
-    assert hardware.card_named(text).gib == gib
+    assert hardware.gpu_named(text).gib == gib
 
 
-@cases(__file__, "a_card_without_kernels_is_refused")
-def test_a_card_without_kernels_is_refused(capability, message, machine, monkeypatch):
+@cases(__file__, "a_gpu_without_kernels_is_refused")
+def test_a_gpu_without_kernels_is_refused(capability, message, machine, monkeypatch):
     """Before anything is downloaded, by NVIDIA's program; and at a stage's start, by torch."""
     machine(gpus=1, usable=True)
-    lines = [f"{capability}, A Card", "[N/A], Another"]
+    lines = [f"{capability}, A GPU", "[N/A], Another"]
     monkeypatch.setattr(hardware, "nvidia_smi", lambda *fields: lines)
     major, minor = map(int, capability.split("."))
-    card = SimpleNamespace(name="A Card", major=major, minor=minor)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: card)
+    gpu = SimpleNamespace(name="A GPU", major=major, minor=minor)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: gpu)
     if message is None:
-        assert hardware.old_cards() is None
+        assert hardware.old_gpus() is None
         hardware.refuse_unusable_gpu()
         return
-    assert message in hardware.old_cards()
+    assert message in hardware.old_gpus()
     with pytest.raises(RecipeError, match=message):
         hardware.refuse_unusable_gpu()
 
@@ -191,9 +191,9 @@ def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
 def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
     """A process of a launch asks before it has a GPU of its own, and would open one on the
     first."""
-    called, card = [], SimpleNamespace(name="A Card", total_memory=24 * 2**30, major=8, minor=6)
+    called, gpu = [], SimpleNamespace(name="A GPU", total_memory=24 * 2**30, major=8, minor=6)
     answers = {"is_available": True, "device_count": 2, "current_device": 0}
-    answers |= {"get_device_properties": card, "get_device_name": card.name}
+    answers |= {"get_device_properties": gpu, "get_device_name": gpu.name}
 
     def stand_in(name: str):
         def answer(*_):
@@ -205,9 +205,9 @@ def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
         if callable(function) and name != "is_bf16_supported":
             monkeypatch.setattr(torch.cuda, name, stand_in(name))
     monkeypatch.setenv("LOCAL_RANK", "1")
-    line, here = device_line(to_machine(recipe()), "bfloat16"), memory.this_card()
+    line, here = device_line(to_machine(recipe()), "bfloat16"), memory.this_gpu()
     assert called == []
-    assert line.startswith("A Card, 24 GiB; bfloat16; ") and here == 24
+    assert line.startswith("A GPU, 24 GiB; bfloat16; ") and here == 24
 
 
 def test_a_quantised_model_computes_in_the_same_dtype(machine):
@@ -224,9 +224,9 @@ def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     assert out.startswith("sft: CPU (")
     assert "; float32 (this machine has no arithmetic for the recipe's" in out
     assert "dtype: float32" in (tmp_path / "sft/recipe.yaml").read_text()
-    out = run_stage("evaluate", *arguments, "--held-out", **WITHOUT_BFLOAT16).stdout
+    out = run_stage("evaluate", *arguments, "--validation", **WITHOUT_BFLOAT16).stdout
     assert "float32 (this machine has no arithmetic for the recipe's bfloat16)" in out
-    head = read_lines(tmp_path / "eval/held-out/sft.jsonl")[0]
+    head = read_lines(tmp_path / "eval/validation/sft.jsonl")[0]
     assert head["dtype"] == "float32"
 
 

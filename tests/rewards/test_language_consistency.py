@@ -121,7 +121,7 @@ def test_long_texts_take_linear_time(text):
 
 
 def test_equal_shares_have_an_exact_mean():
-    """A share of 1/3 would give a group without signal a standard deviation of 1e-8 in float32."""
+    """A share of 1/3 would give a zero-variance group a standard deviation of 1e-8 in float32."""
     got = share("We have ten of them. 我们先求出总数然后除以二，得到最后的答案是六。", "en")
     assert 0.0 < got < 1.0
     assert (got * 256).is_integer()

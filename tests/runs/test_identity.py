@@ -79,9 +79,11 @@ def test_a_run_that_rloo_trained_is_another(tmp_path):
 
 
 def test_the_best_checkpoint_is_one_of_those_saved(tmp_path):
-    held_out = ["grpo.eval_steps=2", "grpo.save_steps=2"]
-    begun(tmp_path, *held_out)
-    assert "  grpo.save_steps: 2 there, 4 here" in fault(tmp_path, held_out[0], "grpo.save_steps=4")
+    validation = ["grpo.eval_steps=2", "grpo.save_steps=2"]
+    begun(tmp_path, *validation)
+    assert "  grpo.save_steps: 2 there, 4 here" in fault(
+        tmp_path, validation[0], "grpo.save_steps=4"
+    )
 
 
 @cases(__file__, "longer")
@@ -205,17 +207,17 @@ def test_the_best_checkpoint_is_the_one_beside_the_others(named, tmp_path):
 
 
 def test_less_memory_and_more_patience_go_on(tmp_path):
-    held_out = ["grpo.eval_steps=8", "grpo.save_steps=8", "grpo.steps_per_generation=4"]
-    begun(tmp_path, *held_out, summary={"steps": 4, "stopped": "gamed"})
-    advice = out_of_memory(read(tmp_path, *held_out))
+    validation = ["grpo.eval_steps=8", "grpo.save_steps=8", "grpo.steps_per_generation=4"]
+    begun(tmp_path, *validation, summary={"steps": 4, "stopped": "gamed"})
+    advice = out_of_memory(read(tmp_path, *validation))
     changes = re.findall(r"(per_device\w+|gradient\w+|steps_per\w+) \d+ → (\d+)", advice)
     assert len(changes) == 3
-    assert fault(tmp_path, *held_out, *(f"grpo.{key}={value}" for key, value in changes)) == ""
+    assert fault(tmp_path, *validation, *(f"grpo.{key}={value}" for key, value in changes)) == ""
     length = r"max_completion_length \d+ → \d+, in a run of its own \(output_dir\)"
     assert re.search(length, advice)
     assert "evaluate.patience" in gamed([(1, "1" * 9), (2, "0" * 9)], [(1, 0.0), (2, 1.0)], 1)
     for patience, goes_on in ((3, False), (2, False), (9, True), (0, True)):
-        recipe = read(tmp_path, *held_out, f"evaluate.patience={patience}")
+        recipe = read(tmp_path, *validation, f"evaluate.patience={patience}")
         assert conflict(recipe, "grpo", to_train=True) is None
         if goes_on:
             with pytest.raises(RecipeError, match="has no checkpoint to go on from"):

@@ -58,18 +58,19 @@ lock(folder)
 """
 
 
-@pytest.mark.parametrize("stage", ["sft", "own-solutions", "probe", "evaluate"])
+@pytest.mark.parametrize("stage", ["sft", "rejection-sampling", "probe", "evaluate"])
 def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
-    folder = tmp_path / {"evaluate": "eval/held-out", "own-solutions": "own_solutions"}.get(
-        stage, stage
-    )
+    folder = tmp_path / {
+        "evaluate": "eval/validation",
+        "rejection-sampling": "rejection_sampling",
+    }.get(stage, stage)
     words = [sys.executable, "-c", f"{LOCK}input()", folder]
     holder = start_command(words, cwd=ROOT, stdin=subprocess.PIPE)
     until(lambda: (folder / ".lock").is_file() and (folder / ".lock").read_text(), running=[holder])
     (folder / "data.json").write_text("{}")
-    overrides = [f"output_dir={tmp_path}", "data.own_solutions={samples: 2, problems: 2}"]
+    overrides = [f"output_dir={tmp_path}", "data.rejection_sampling={samples: 2, problems: 2}"]
     if stage == "evaluate":
-        overrides.append("--held-out")
+        overrides.append("--validation")
     refusal = refused(stage, RUN[0], *overrides)
     holder.communicate(b"\n", timeout=60)
     assert f"{folder} is in use by process {holder.pid}: wait" in refusal

@@ -12,9 +12,10 @@ from ruamel.yaml import YAML
 from data import hub
 from runs import checkpoints, files, identity, versions, writing
 from runs.identity import data_of, find_run, not_probed
+from runs.records import validation_folder
 from runs.state import RunState, recipe_of
 from runs.versions import BASE
-from schema.configs import STEP
+from schema.configs import STEP, ZERO_VARIANCE
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
 from tests.support import ROOT, refused
@@ -120,10 +121,26 @@ def test_a_run_of_an_earlier_version_that_shuffled_its_problems_goes_on(tmp_path
     assert "  data.order: easy first there, None here" in conflict(recipe, "grpo").message
 
 
-OWN = "data.own_solutions={samples: 8}"
+def test_a_run_of_an_earlier_version_is_read_by_the_names_of_this_one(tmp_path):
+    recipe = begun(tmp_path, "sft", OWN)
+    folder = tmp_path / "sft"
+    replace_text(folder / "recipe.yaml", "rejection_sampling:", "own_solutions:")
+    (folder / "summary.json").write_text('{"own_solutions": {"completions": 8}}')
+    (folder / "metrics.jsonl").write_text('{"step": 5, "groups_without_signal": 0.25}\n')
+    (folder / "data.json").write_text('{"held_out": "a b"}')
+    run = RunState.read(folder)
+    assert run.summary == {"rejection_sampling": {"completions": 8}}
+    assert run.metrics == [{"step": 5, ZERO_VARIANCE: 0.25}]
+    assert run.data == {"validation": "a b"}
+    assert conflict(recipe, "sft") is None
+    (tmp_path / "eval/held-out").mkdir(parents=True)
+    assert validation_folder(folder) == tmp_path / "eval/held-out"
 
 
-@cases(__file__, "own_solutions")
+OWN = "data.rejection_sampling={samples: 8}"
+
+
+@cases(__file__, "rejection_sampling")
 def test_what_a_warm_start_of_the_models_own_making_depends_on(own, override, key, tmp_path):
     of_the_run = [OWN] if own else []
     begun(tmp_path, "sft", *of_the_run)
@@ -131,7 +148,7 @@ def test_what_a_warm_start_of_the_models_own_making_depends_on(own, override, ke
     assert fault is None if key is None else f"  {key}" in fault.message
 
 
-def test_own_solutions_that_were_sampled_anew_are_told(tmp_path):
+def test_solutions_that_were_sampled_anew_are_told(tmp_path):
     recipe = begun(tmp_path, "sft", OWN)
     begin(recipe, "sft", ROWS)  # as it was begun there
     with pytest.raises(RecipeError, match="or what a model sampled of them"):
@@ -151,12 +168,12 @@ def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
     overrides = ["grpo.eval_steps=10", "grpo.save_steps=10"]
     begun(tmp_path, "grpo", *overrides)
     saved = tmp_path / "grpo/recipe.yaml"
-    replace_text(saved, "checkpoint_problems:", "held_out:")
+    replace_text(saved, "checkpoint_problems:", "validation:")
     replace_text(saved, "data:\n", "data:\n  order: by signal\n")
     told = conflict(read(tmp_path, *overrides), "grpo").message
     assert "  data.order: by signal there, None here" in told
     assert "  evaluate.checkpoint_problems: None there, 192 here" in told
-    with pytest.raises(RecipeError, match=r"unknown key evaluate\.held_out") as error:
+    with pytest.raises(RecipeError, match=r"unknown key evaluate\.validation") as error:
         recipe_of(tmp_path / "grpo")
     assert "unknown key data.order: GRPO shuffles its problems" in str(error.value)
 
@@ -446,9 +463,9 @@ def test_a_run_of_an_earlier_version_has_its_batch_as_it_was_split(tmp_path):
     content["grpo"] = recipe.grpo
     YAML().dump(content, file)
     batch = ["grpo.per_device_train_batch_size=16", "grpo.gradient_accumulation_steps=2"]
-    held_out = ["grpo.eval_steps=10", "grpo.loss_type=dapo"]
-    assert conflict(read(tmp_path, *batch, *held_out), "grpo") is None
-    message = conflict(read(tmp_path, batch[0], *held_out), "grpo").message
+    validation = ["grpo.eval_steps=10", "grpo.loss_type=dapo"]
+    assert conflict(read(tmp_path, *batch, *validation), "grpo") is None
+    message = conflict(read(tmp_path, batch[0], *validation), "grpo").message
     assert "grpo.completions_per_step (per_device" in message and "32 there, 16 here" in message
     assert recipe_of(tmp_path / "grpo").grpo == recipe.grpo
 

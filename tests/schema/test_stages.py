@@ -19,7 +19,7 @@ def test_a_stage(stage):
     assert (ROOT / f"stages/{stage.name}.py").is_file()
     row = table.STAGES[stage.name]
     assert stage.name in row.chain and stage.name in row.checks
-    assert ("evaluate --held-out" in row.chain) == (stage.name == CHAIN)
+    assert ("evaluate --validation" in row.chain) == (stage.name == CHAIN)
 
 
 def test_the_schema_knows_the_builders_of_models():

@@ -97,7 +97,7 @@ def test_a_shipped_recipe_is_clean(
         overrides.append(f"model.chat_template={template}")
     if name == "tiny-rft":  # which samples another recipe's warm start
         (tmp_path / "summary.json").write_text('{"steps": 1}')
-        overrides.append(f"data.own_solutions.model={tmp_path}")
+        overrides.append(f"data.rejection_sampling.model={tmp_path}")
     monkeypatch.setattr("machine.launch.find_spec", lambda package: package)
     monkeypatch.setattr(conditions, "FEW", 0)  # of which the data here has too few
     out = check_recipe(path, overrides)
@@ -108,40 +108,40 @@ def test_a_shipped_recipe_is_clean(
     assert out.count(" earns 1, ") == 3
 
 
-def test_a_card_without_bfloat16_has_a_remedy():
+def test_a_gpu_without_bfloat16_has_a_remedy():
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
-    in_float32, faults = check.fitted_to_machine(recipe, hardware.card_named("T4"))
+    in_float32, faults = check.fitted_to_machine(recipe, hardware.gpu_named("T4"))
     assert "set model.dtype: float16" in str(faults) and in_float32.model.dtype == "float32"
-    for card in ("L4", "8", "12", "16"):
-        assert check.fitted_to_machine(recipe, hardware.card_named(card)) == (recipe, [])
+    for gpu in ("L4", "8", "12", "16"):
+        assert check.fitted_to_machine(recipe, hardware.gpu_named(gpu)) == (recipe, [])
 
 
-def test_what_is_missing_here_is_a_note_for_a_card_elsewhere(tmp_path, capsys, monkeypatch):
+def test_what_is_missing_here_is_a_note_for_a_gpu_elsewhere(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("machine.launch.find_spec", lambda package: None)
     overrides = ["grpo.use_vllm=true", "data.pass_rate=[0.1, 0.9]", f"output_dir={tmp_path}"]
     overrides += ["model.attn_implementation=flash_attention_2"]
-    overrides += ["data.own_solutions={model: outputs/nowhere/sft}"]
+    overrides += ["data.rejection_sampling={model: outputs/nowhere/sft}"]
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=())
     missing = "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed"
-    elsewhere = hardware.card_named("24")
-    for card, ending in ((None, "\n"), (elsewhere, ", on the machine with that card\n")):
+    elsewhere = hardware.gpu_named("24")
+    for gpu, ending in ((None, "\n"), (elsewhere, ", on the machine with that GPU\n")):
         with contextlib.suppress(SystemExit):
-            check.main(recipe, card)
+            check.main(recipe, gpu)
         out = capsys.readouterr().out
-        level = "error" if card is None else "note"
+        level = "error" if gpu is None else "note"
         assert out.count(f"{level}: {missing}: make setup EXTRAS=vllm{ending}") == 1
         for text in ("flash_attn is not installed", "nowhere/sft is no folder", "finished probe"):
             [line] = [line for line in out.splitlines(True) if text in line]
             assert line.startswith(level) and line.endswith(ending)
-        assert ("\nready" in out) == (card is not None)
+        assert ("\nready" in out) == (gpu is not None)
 
 
-@pytest.mark.parametrize("stage", ["check", "memory", "own-solutions", "audit"])
+@pytest.mark.parametrize("stage", ["check", "memory", "rejection-sampling", "audit"])
 def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, monkeypatch):
     """Two processes cannot share five groups of three."""
     settings = ["recipes/tiny-arithmetic.yaml", "grpo.per_device_train_batch_size=15"]
     settings += ["grpo.num_iterations=1", "grpo.num_generations=3"]
-    options = {"own-solutions": ["--if-needed"], "audit": ["--rows=2"]}.get(stage, [])
+    options = {"rejection-sampling": ["--if-needed"], "audit": ["--rows=2"]}.get(stage, [])
     launched = run_stage(stage, *settings, *options, check=False, ACCELERATE="cpu2")
     line = "2 processes cannot share a step of 15 × 1 (gradient_accumulation_steps) evenly:"
     assert launched.returncode == 2 and line in launched.stdout + launched.stderr
@@ -151,13 +151,13 @@ def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, mon
 @row_cases(__file__, "hours")
 def test_a_header_says_the_hours_that_check_prints(row):
     """Of every recipe for GPUs."""
-    recipe = load_recipe(f"recipes/{row.case}.yaml", check=(), processes=row.cards)
+    recipe = load_recipe(f"recipes/{row.case}.yaml", check=(), processes=row.gpus)
     _, entries = recipes.header(Path(f"recipes/{row.case}.yaml").read_text())
     hours = dict(re.findall(r"(H100|A100|RTX 4090|L4) ([\d.]+)", entries["hours"]))
     assert set(hours) == {"H100", "A100"} or len(hours) == 4
     for name, number in hours.items():
-        card = hardware.card_named(name)
-        speed = tokens_per_second(recipe, card, row.billions)
+        gpu = hardware.gpu_named(name)
+        speed = tokens_per_second(recipe, gpu, row.billions)
         assert hours_of_run(recipe, speed) == pytest.approx(float(number), abs=0.06)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from schema.text import value_of
 from schema.value_types import type_fault
-from schema.values import OWN_SOLUTIONS, TYPES
+from schema.values import REJECTION_SAMPLING, TYPES
 from stages.make import commands
 from stages.table import STAGES
 from tests import keys
@@ -200,7 +200,7 @@ def test_the_page_of_all_keys_is_what_the_schema_makes():
     sections = re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", page, re.M | re.S)
     checked = 0
     for section, text in sections:
-        rules = OWN_SOLUTIONS if section == "data.own_solutions" else TYPES.get(section)
+        rules = REJECTION_SAMPLING if section == "data.rejection_sampling" else TYPES.get(section)
         examples = re.findall(r"^\| `(\w+)` \|[^|]*\| such as `([^|]+)` \|", text, re.M)
         checked += len(examples)
         for key, example in examples:

@@ -18,7 +18,7 @@ def test_two_steps_on_two_processes_reach_the_weights(tiny_qwen2, math_data, tmp
     settings = [f"model.name_or_path={tiny_qwen2}", f"data.dir={math_data}"]
     # The model is right by chance alone.
     settings += shlex.split("""
-        data.validation=8 data.own_solutions=null evaluate.engine=transformers sft.max_steps=2
+        data.validation=8 data.rejection_sampling=null evaluate.engine=transformers sft.max_steps=2
         sft.gradient_accumulation_steps=1 grpo.max_steps=2 grpo.eval_steps=null
         grpo.gradient_accumulation_steps=1 grpo.max_completion_length=24 grpo.use_vllm=false
         grpo.vllm_enable_sleep_mode=false rewards='{tests.varied_reward.varied: {weight: 1.0}}'

@@ -170,7 +170,7 @@ def test_grpo_with_lora(lora):
 
 @needs_smollm2
 def test_evaluation_of_what_was_learned(lora):
-    out = run_stage("evaluate", RECIPE, f"output_dir={lora}", *SHORT, "--held-out").stdout
+    out = run_stage("evaluate", RECIPE, f"output_dir={lora}", *SHORT, "--validation").stdout
     assert "| grpo |" in out and "sft → grpo" in out
 
 
@@ -255,17 +255,17 @@ def test_a_head_of_152_thousand_words(command, more, wide, tmp_path):
     assert figures["gpu"] == pytest.approx(figures["cpu"], rel=1e-3, abs=1e-6)
 
 
-def test_held_out_accuracy_rises(tmp_path):
+def test_validation_accuracy_rises(tmp_path):
     """The tiny recipe's chain, with a quarter of its GRPO: by more than two standard errors of
     paired answers. On a CPU it rose by 29, 31 and 12 points in three seeds, with errors of 1.4 to
     1.9."""
     words = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "grpo.max_steps=60"]
     for stage in ("sft", "grpo"):
         run_stage(stage, *words)
-    run_stage("evaluate", *words, "--held-out")
+    run_stage("evaluate", *words, "--validation")
     right = {}
     for stage in ("sft", "grpo"):
-        lines = read_lines(tmp_path / f"eval/held-out/{stage}.jsonl")[1:]
+        lines = read_lines(tmp_path / f"eval/validation/{stage}.jsonl")[1:]
         right[stage] = {line["id"]: line["right"] for line in lines}
     gains = [right["grpo"][problem] - right["sft"][problem] for problem in right["sft"]]
     gain, error = statistics.mean(gains), statistics.stdev(gains) / math.sqrt(len(gains))

@@ -50,7 +50,7 @@ def test_a_stage_says_how_it_went_and_what_is_next(chain):
     assert "| grpo |" in evaluation
     gains, difference, *_, last = evaluation.splitlines()[-4:]
     shares = " → ".join(rf"{stage} [\d.]+%" for stage in ("base", "sft", "grpo"))
-    assert re.fullmatch(f"held-out: {shares}", gains)
+    assert re.fullmatch(f"validation: {shares}", gains)
     # as the report has it
     assert difference.startswith("sft → grpo: ") and f"- {difference}" in evaluation
     assert "next: make view RUN=" in grpo and "next: make view RUN=" in last
@@ -69,13 +69,13 @@ def test_a_run_writes_its_page_at_each_evaluation_and_at_its_end(chain, tmp_path
     answers = data_of(file.read_text())
     assert not answers["runs"][0]["finished"]
     last = answers["0/curves"]["step"][-1]
-    assert last in (2, 4, 6) and answers["0/curves"]["held_out/n"][-1] == 8
+    assert last in (2, 4, 6) and answers["0/curves"]["validation/n"][-1] == 8
     assert max(group["step"] for group in answers["0/groups"]["groups"]) == last
     run_stage("grpo", *arguments)
     answers = data_of(file.read_text())
     assert answers["runs"][0]["finished"] and answers["0/curves"]["step"][-1] == 6
     assert answers["0/results"] == []
-    run_stage("evaluate", *arguments, "--held-out")
+    run_stage("evaluate", *arguments, "--validation")
     [result] = data_of(file.read_text())["0/results"]
     assert [model["label"] for model in result["models"]] == ["base", "sft", "grpo"]
 
@@ -106,9 +106,9 @@ def test_a_run_leaves_a_folder_a_person_can_read(chain):
         assert row.tokens == len(tokenizer(row.completion[0]["content"])["input_ids"]) + ends
     assert not completions["truncated"].all()
     assert json.loads((chain / "grpo/versions.json").read_text())["packages"]["trl"] == "1.16.0"
-    items = read_lines(chain / "eval/held-out/grpo.jsonl")[1:]
+    items = read_lines(chain / "eval/validation/grpo.jsonl")[1:]
     assert sorted(item["id"] for item in items) == list(range(16))
-    assert json.loads((chain / "eval/held-out/summary.json").read_text())["grpo"]["n"] == 16
+    assert json.loads((chain / "eval/validation/summary.json").read_text())["grpo"]["n"] == 16
 
 
 ASKS = """
@@ -120,7 +120,7 @@ runpy.run_module("stages", run_name="__main__", alter_sys=True)
 
 
 def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_path):
-    lines = read_lines(chain / "eval/held-out/grpo.jsonl")[1:4]
+    lines = read_lines(chain / "eval/validation/grpo.jsonl")[1:4]
     text = "/gold 5\n"
     for line in lines:
         text += f"{line['problem']}\n/gold {line['gold']}\n/gold no\x1b[2Jne\n"
@@ -163,15 +163,15 @@ def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_p
     first."""
     copied(chain, tmp_path, "sft", "grpo")
     recipe = tiny(tmp_path)
-    first = run_stage("evaluate", *recipe, "--held-out").stdout
-    commands = ["preflight --stages sft grpo evaluate", "own-solutions --if-needed"]
+    first = run_stage("evaluate", *recipe, "--validation").stdout
+    commands = ["preflight --stages sft grpo evaluate", "rejection-sampling --if-needed"]
     for command in [*commands, "sft --if-needed", "grpo"]:
         stage, *options = command.split()
         program = [sys.executable, "-c", IMPORTED, stage, *recipe, *options]
         done = capture(program)
         libraries = done.stdout.splitlines()[-1]
         assert (done.returncode, libraries) == (0, "[]"), (command, done.stderr)
-    again = run_stage("evaluate", *recipe, "--held-out").stdout
+    again = run_stage("evaluate", *recipe, "--validation").stdout
     assert "| grpo |" in first and again.splitlines()[-12:] == first.splitlines()[-12:]
 
 
@@ -181,8 +181,8 @@ def test_answers_are_compared_again_once_something_has_changed(chain, tmp_path):
     base = copied(chain, tmp_path, "sft") / "base"
     (tmp_path / "sft").rename(base)
     recipe = tiny(tmp_path / "run", f"model.name_or_path={base}", "model.build=null")
-    file, template = tmp_path / "run/eval/held-out/base.jsonl", base / "chat_template.jinja"
-    evaluate = ("evaluate", *recipe, "--held-out")
+    file, template = tmp_path / "run/eval/validation/base.jsonl", base / "chat_template.jinja"
+    evaluate = ("evaluate", *recipe, "--validation")
     run_stage(*evaluate)
     answers, unchanged = file.read_text(), template.read_text()
     file.write_text("".join(answers.splitlines(keepends=True)[:-1]))
@@ -259,7 +259,7 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_pa
 
 
 @pytest.mark.train
-def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
+def test_the_best_checkpoint_by_validation_accuracy_is_kept(chain, tmp_path):
     """Greedy, on the problems and by the verifier of the evaluation: both measure the same
     accuracy."""
     copied(chain, tmp_path, "sft")
@@ -271,7 +271,7 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     measured = {line["step"]: line[ACCURACY] for line in lines if ACCURACY in line}
     assert list(measured) == [2, 4]
-    assert not any("eval_groups_without_signal" in line for line in lines)
+    assert not any("eval_zero_variance_groups" in line for line in lines)
     right = [line["eval_right"].count("1") / 10 for line in lines if ACCURACY in line]
     assert right == pytest.approx(list(measured.values()))
     summary = json.loads((tmp_path / "grpo/summary.json").read_text())
@@ -281,14 +281,14 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
         prompts = pd.read_parquet(file)["prompt"]
         assert {*Counter(prompt[-1]["content"] for prompt in prompts).values()} == {8}, file.name
     best = max(measured, key=lambda step: (measured[step], -step))
-    assert f"step 2: held-out accuracy {measured[2]:.1%}" in done.stdout
+    assert f"step 2: validation accuracy {measured[2]:.1%}" in done.stdout
     assert summary["best_checkpoint"].endswith(f"checkpoint-{best}")
     assert same_weights(tmp_path / "grpo", tmp_path / f"grpo/checkpoint-{best}")
-    assert "(n = 6)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
-    message = refused("evaluate", *tiny(tmp_path), "--held-out")
+    assert "(n = 6)" in run_stage("evaluate", *arguments, "--validation").stdout  # the others
+    message = refused("evaluate", *tiny(tmp_path), "--validation")
     assert "grpo.eval_steps: 2 there, None here" in message  # another recipe's
-    run_stage("evaluate", *tiny(tmp_path), "--held-out", "--model", tmp_path / "grpo")
-    items = read_lines(tmp_path / "eval/models/held-out/grpo.jsonl")[1:]
+    run_stage("evaluate", *tiny(tmp_path), "--validation", "--model", tmp_path / "grpo")
+    items = read_lines(tmp_path / "eval/models/validation/grpo.jsonl")[1:]
     choosing = [item["right"] for item in items if item["id"] < 10]
     assert sum(choosing) / 10 == pytest.approx(measured[best])
 
@@ -296,8 +296,8 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
 def test_any_model_is_evaluated_with_the_recipes_prompt(chain, tmp_path):
     """A whole model named by its folder answers as it does as a stage of the recipe."""
     copied(chain, tmp_path, "grpo")
-    run_stage("evaluate", *tiny(tmp_path), "--held-out", "--model", tmp_path / "grpo")
-    files = (tmp_path / "eval/models/held-out/grpo.jsonl", chain / "eval/held-out/grpo.jsonl")
+    run_stage("evaluate", *tiny(tmp_path), "--validation", "--model", tmp_path / "grpo")
+    files = (tmp_path / "eval/models/validation/grpo.jsonl", chain / "eval/validation/grpo.jsonl")
     ours, theirs = (file.read_text().splitlines()[1:] for file in files)
     assert ours == theirs
 
@@ -386,7 +386,7 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
     overrides = [f"model.name_or_path={tiny_qwen2}", f"data.dir={math_data}"]
     overrides += [f"output_dir={tmp_path}"]
     overrides += shlex.split("""
-        model.build=null data.validation=8 data.own_solutions=null grpo.max_steps=1
+        model.build=null data.validation=8 data.rejection_sampling=null grpo.max_steps=1
         grpo.max_completion_length=24 grpo.use_vllm=false grpo.gradient_accumulation_steps=1
         grpo.num_generations=4 grpo.logging_steps=1 grpo.vllm_enable_sleep_mode=false
         evaluate.limit=4 grpo.eval_steps=1 evaluate.checkpoint_problems=4

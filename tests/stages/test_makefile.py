@@ -140,8 +140,8 @@ HOSTILE = [*yaml_text(__file__, "hostile").splitlines(), "a\ntouch ran", "a\\", 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_in_a_printed_command_arrives_complete_and_nothing_in_it_runs(name, stages_run):
-    options = {"RECIPE": name, "CARD": name, "ACCELERATE": name, "PROCESSES": name}
-    check = ["check", f"recipes/{name}.yaml", f"a={name}", f"--card={name}"]
+    options = {"RECIPE": name, "GPU": name, "ACCELERATE": name, "PROCESSES": name}
+    check = ["check", f"recipes/{name}.yaml", f"a={name}", f"--gpu={name}"]
     assert stages_run("check", **options, ARGS=[f"a={name}"]) == [check]
     view = ["view", name, f"--html={name}"]
     assert stages_run("view", RUN=[name], HTML=name) == [view]
@@ -204,7 +204,7 @@ def test_a_chain_ends_with_the_code_of_the_first_stage_that_fails(checkout):
     python.unlink()
     write_program(python, SAVED)
     done = make(checkout, "grpo")
-    assert done.stdout.split() == ["preflight", "own-solutions", "sft"]
+    assert done.stdout.split() == ["preflight", "rejection-sampling", "sft"]
     assert done.returncode == 2 and "Error 75" in done.stderr  # make's own is always 2
 
 

@@ -84,7 +84,7 @@ def test_a_probe_leaves_a_folder_a_person_can_read(run):
     assert figures["problems"] == 24 and figures["completions"] == 96 and figures["group"] == 4
     assert figures["tokens"] == sum(each["tokens"] for each in made[1:])
     alike = sum(line["right"] in (0, 4) for line in rates.values()) / 24
-    assert figures["groups_without_signal"] == pytest.approx(alike)
+    assert figures["zero_variance_groups"] == pytest.approx(alike)
     rows = load_train(load_recipe(RECIPE, SHORT, check=()))[0]
     assert all(rows[line["id"]]["problem"] == problem for problem, line in rates.items())
 
@@ -196,7 +196,7 @@ def test_a_choice_that_leaves_nothing_is_refused(copy):
     assert told in refused("grpo", *tiny(copy, "data.pass_rate=[0.3, 0.4]"))
 
 
-def test_the_held_out_problems_are_the_same():
+def test_the_validation_problems_are_the_same():
     chosen, every = (
         load_train(load_recipe(RECIPE, [*SHORT, *words], check=())) for words in (CHOSEN, [])
     )

@@ -46,7 +46,7 @@ class Kept:
         pass
 
 
-def test_the_peak_is_what_the_card_had_left_and_not_what_torch_counts(monkeypatch, capsys):
+def test_the_peak_is_what_the_gpu_had_left_and_not_what_torch_counts(monkeypatch, capsys):
     """torch counts what vLLM has unmapped while it sleeps."""
     frees = [20, 9, 15]
 

@@ -268,8 +268,8 @@ BY_NAME = {change.__name__: change for change in [*CHANGES, safetensors, sign]}
 WARM = recipe(sft=yaml_text(__file__, "sft"))
 WARM += "adapter: {r: 4, target_modules: all-linear}\n"
 THEIRS = "../stranger/mine.yaml"
-MINE, JUDGED, RUN = "mine.yaml", ("mine.yaml", "--held-out"), "outputs/mine/sft"
-CHECKPOINT, HELD_OUT = f"{RUN}/checkpoint-1", "outputs/mine/eval/held-out"
+MINE, JUDGED, RUN = "mine.yaml", ("mine.yaml", "--validation"), "outputs/mine/sft"
+CHECKPOINT, VALIDATION = f"{RUN}/checkpoint-1", "outputs/mine/eval/validation"
 THEIR_DATA = [("put", MINE, recipe(data="{train: [theirs.jsonl], validation: 4}"))]
 THEIR_RUN = [("copy", "../honest", "outputs/mine"), ("put", MINE, WARM)]
 THEIR_MODEL = [("copy", "outputs/models/tiny-qwen3-seed42", "theirs")]
@@ -283,7 +283,7 @@ KINDS = {
     "model": (THEIR_MODEL, "", "grpo", MINE),
     "adapter": (THEIR_ADAPTER, "theirs", "evaluate", *JUDGED, "--model", "theirs"),
     "run": (THEIR_RUN, RUN, "sft", MINE),
-    "report": (THEIR_RUN, HELD_OUT, "report", HELD_OUT),
+    "report": (THEIR_RUN, VALIDATION, "report", VALIDATION),
 }
 PAID = "def paid(completions, **columns):\n    return [0.0] * len(completions)\n"
 ALIASES = "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefgh"))
@@ -291,7 +291,7 @@ TEXTS = {
     "{outside}": str(OUTSIDE),
     "{theirs}": THEIRS,
     "{checkpoint}": CHECKPOINT,
-    "{held_out}": HELD_OUT,
+    "{validation}": VALIDATION,
     "{title}": "\x1b]0;x\x07",
     "{evil}": f"open('{OUTSIDE}/new', 'w')\n" + PAID,
     "{pickle}": f"cos\nsystem\n(S'touch {OUTSIDE}/new'\ntR.",

@@ -63,7 +63,7 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
         return refused("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", *seeds)
 
     assert lacking(["seed-5/grpo", "make seeds"], wrong(3, 5)) == []
-    answers = tmp_path / "seed-4/eval/held-out"
+    answers = tmp_path / "seed-4/eval/validation"
     (answers / "base.jsonl").rename(tmp_path / "base.jsonl")
     assert "not compared on the same problems" in wrong(3, 4)
     (answers / "grpo.jsonl").write_text("{\n")

@@ -188,7 +188,7 @@ def test_sharded_it_is_the_run_that_it_is_with_ddp(way, runs):
 def test_its_adapter_is_evaluated_by_one_process(way, runs, base):
     home = runs(way).home
     words = [*SHORT, LORA, f"model.name_or_path={base}", f"output_dir={home}"]
-    said = run_stage("evaluate", *words, "--held-out").stdout
+    said = run_stage("evaluate", *words, "--validation").stdout
     assert "| sft |" in said and "| grpo |" in said
 
 

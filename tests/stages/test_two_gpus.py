@@ -81,7 +81,7 @@ def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
     assert f"from {stopped}/grpo/checkpoint-" in said and uses(said) == EACH_ITS_OWN
     assert moved(stopped / "sft", stopped / "grpo/checkpoint-6") > 0
     words = [*SHORT, *SFT, LORA, f"model.name_or_path={base}", f"output_dir={stopped}"]
-    words.append("--held-out")
+    words.append("--validation")
     assert "| grpo |" in run_stage("evaluate", *words, **FIRST).stdout
 
 

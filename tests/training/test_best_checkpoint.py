@@ -1,4 +1,4 @@
-"""Held-out accuracy decides which checkpoint is kept, and ends a run whose reward is gamed."""
+"""Validation accuracy decides which checkpoint is kept, and ends a run whose reward is gamed."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_it_stops_the_run_and_says_why(capsys):
         stopped += [step] * control.should_training_stop
     assert stopped == [40] and keep.stopped == gamed(FALLING, RISING[:8], 3)
     said = capsys.readouterr().out.splitlines()
-    assert said[1] == "step 20: held-out accuracy 50.0%, best 60.4% at step 10"
+    assert said[1] == "step 20: validation accuracy 50.0%, best 60.4% at step 10"
     assert said[4] == keep.stopped
 
 
@@ -82,5 +82,5 @@ def test_a_run_that_learns_with_noise_is_seldom_stopped():
     ("problems", "at_most", "processes", "batch"),
     [(100, 64, 1, 50), (100, 8, 1, 5), (100, 8, 4, 5), (100, 8, 3, 0)],
 )
-def test_every_batch_of_held_out_problems_is_full(problems, at_most, processes, batch):
+def test_every_batch_of_validation_problems_is_full(problems, at_most, processes, batch):
     assert even_batch(problems, at_most, processes) == batch

@@ -9,7 +9,7 @@ from peft import get_peft_model
 
 from evaluation import findings
 from evaluation.findings import model_findings
-from machine.hardware import card_named
+from machine.hardware import gpu_named
 from machine.launch import launch
 from schema import libraries
 from schema.recipe import load_recipe
@@ -17,7 +17,7 @@ from stages import memory as memory_table
 from tests.tables import row_cases
 from training import memory
 from training.model import load_model, load_tokenizer
-from training.problem_sets import train_and_held_out
+from training.problem_sets import train_and_validation
 
 
 def size(tensors) -> int:
@@ -82,22 +82,22 @@ def test_a_mixture_of_experts_is_tried_and_not_estimated(tiny_moe, capsys):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
     with pytest.raises(memory.NotEstimated, match="make probe-memory ARGS="):
         memory.estimate(recipe)
-    rows = train_and_held_out(recipe)[0]
+    rows = train_and_validation(recipe)[0]
     faults = list(model_findings(recipe, rows, {"num_processes": 1}, None))
     (fault,) = [fault for fault in faults if "mixture of experts" in fault.message]
     assert fault.level == "note" and "GiB" not in capsys.readouterr().out
 
 
 def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
-    """And vLLM's share of a card is its weights and its cache together."""
+    """And vLLM's share of a GPU is its weights and its cache together."""
     overrides = ["model.name_or_path=null", "model.build=tiny-qwen3"]
     recipe = load_recipe("recipes/qwen-math-lora.yaml", overrides, ())
-    asleep = memory.estimate(recipe, card=24)
+    asleep = memory.estimate(recipe, gpu=24)
     held = asleep.vllm_weights + asleep.vllm_work + asleep.vllm_cache
     assert held == pytest.approx(0.5 * 24 * memory.GIB)
     training = asleep.activations + asleep.logits
     overrides.append("grpo.vllm_enable_sleep_mode=false")
-    awake = memory.estimate(load_recipe("recipes/qwen-math-lora.yaml", overrides, ()), card=24)
+    awake = memory.estimate(load_recipe("recipes/qwen-math-lora.yaml", overrides, ()), gpu=24)
     assert awake.total == asleep.total + training
 
 
@@ -105,9 +105,9 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     ("given", "told"),
     [("0.05", "fits 0 GiB | no"), ("24", "fits 24 GiB | yes"), ("h100", "fits 79 GiB | yes")],
 )
-def test_a_card_is_named_by_its_gib_or_its_name(given, told):
+def test_a_gpu_is_named_by_its_gib_or_its_name(given, told):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
-    assert f"| {told} |" in memory_table.table(recipe, card=card_named(given).gib)
+    assert f"| {told} |" in memory_table.table(recipe, gpu=gpu_named(given).gib)
 
 
 QWEN3 = {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128}
@@ -116,15 +116,15 @@ QWEN3 |= {"tie_word_embeddings": True, "model_type": "qwen3", "architectures": [
 
 
 @pytest.mark.parametrize(
-    ("share", "card", "message"),
+    ("share", "gpu", "message"),
     [
         (0.3, "8", "does not hold the weights and one completion; take 0.32 or more"),
         (0.7, "8", "vLLM holds 24 of a step's 320 completions at once; grpo.vllm_gpu"),
         (0.7, "H100", "vLLM holds 320 of a step's 320 completions at once\n"),
     ],
 )
-def test_vllm_needs_more_of_the_card_than_its_weights(
-    share, card, message, tmp_path, capsys, monkeypatch
+def test_vllm_needs_more_of_the_gpu_than_its_weights(
+    share, gpu, message, tmp_path, capsys, monkeypatch
 ):
     """Qwen3-0.6B was promised to fit 8 GiB with a share in which vLLM would not have started."""
     (tmp_path / "config.json").write_text(json.dumps(QWEN3))
@@ -132,7 +132,7 @@ def test_vllm_needs_more_of_the_card_than_its_weights(
     recipe = load_recipe("recipes/qwen3-0.6b-lora.yaml", overrides, check=())
     monkeypatch.setattr(memory, "activation_bytes", lambda *arguments: memory.GIB)
     launched = {"num_processes": 1}
-    faults = list(findings._memory_findings(recipe, (256, 256), launched, card_named(card)))
+    faults = list(findings._memory_findings(recipe, (256, 256), launched, gpu_named(gpu)))
     assert message in capsys.readouterr().out + "".join(fault.message for fault in faults)
 
 
@@ -148,7 +148,7 @@ def test_check_and_memory_tell_the_same(capsys):
     by the other."""
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     (found,) = memory_table.longest_prompt(recipe)[:1]
-    list(model_findings(recipe, train_and_held_out(recipe)[0], {"num_processes": 1}, None))
+    list(model_findings(recipe, train_and_validation(recipe)[0], {"num_processes": 1}, None))
     told = capsys.readouterr().out
     assert f"longest {found} " in told
     total = memory.estimate(recipe, found).total / memory.GIB

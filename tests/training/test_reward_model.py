@@ -16,7 +16,7 @@ from schema.recipe import Recipe, load_recipe
 from tests.support import read_lines, run_stage
 from tests.tables import cases, lacking
 from training.model import load_reward_model
-from training.problem_sets import train_and_held_out
+from training.problem_sets import train_and_validation
 from training.scoring import guarded_rewards
 from training.tiny_models import built_model
 
@@ -81,7 +81,7 @@ def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
 
 def findings(recipe: Recipe) -> list[Fault]:
     """What `make check` says about the reward model."""
-    rows = train_and_held_out(recipe)[0]
+    rows = train_and_validation(recipe)[0]
     lines = model_findings(recipe, rows, launch(None, None), None)
     return [line for line in lines if "reward model" in line.message]
 

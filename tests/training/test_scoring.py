@@ -10,7 +10,7 @@ import torch
 
 from console.faults import RunStopped
 from schema.recipe import load_recipe
-from training.scoring import GuardedReward, Scores, guarded_rewards, without_signal
+from training.scoring import GuardedReward, Scores, guarded_rewards, zero_variance
 
 TINY = "recipes/tiny-arithmetic.yaml"
 
@@ -25,9 +25,9 @@ TINY = "recipes/tiny-arithmetic.yaml"
         ([[nan]] * 4, [1], 1.0),
     ],
 )
-def test_the_share_of_groups_without_signal(rewards, weights, share):
+def test_the_share_of_zero_variance_groups(rewards, weights, share):
     weights = torch.tensor(weights, dtype=torch.float32)
-    assert without_signal(torch.tensor(rewards), weights, 4) == share
+    assert zero_variance(torch.tensor(rewards), weights, 4) == share
 
 
 def test_a_batch_is_recorded_counted_and_kept_once_for_all_its_rewards():

@@ -28,7 +28,7 @@ from tests.tables import lacking
 from training import train as training
 from training.lean_loss import with_advantage
 from training.model import load_tokenizer
-from training.problem_sets import load_train, share_held_out
+from training.problem_sets import load_train, share_validation
 from training.trainer import grpo_trainer, stop_at_the_end
 
 
@@ -40,8 +40,8 @@ def trainer_of(name: str, *overrides: str, warm_start: Path | None = None):
     """The trainer of a recipe's first 64 problems."""
     tiny = load_recipe(f"recipes/{name}.yaml", overrides, check=())
     args = libraries.training_config(on_this_machine(tiny), "grpo")
-    rows, held_out = load_train(tiny)
-    chosen, _ = share_held_out(tiny, held_out)
+    rows, validation = load_train(tiny)
+    chosen, _ = share_validation(tiny, validation)
     return grpo_trainer(tiny, args, load_tokenizer(tiny), rows[:64], chosen, warm_start)
 
 
@@ -125,7 +125,7 @@ def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, row
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
-def test_the_held_out_problems_go_into_full_batches(processes):
+def test_the_validation_problems_go_into_full_batches(processes):
     """On any usual number of GPUs, as the recipe ships; into one for vLLM, which is woken for
     each."""
     shared = [f"{stage}.gradient_accumulation_steps=48" for stage in ("sft", "grpo")]
@@ -290,4 +290,4 @@ def test_none_beside_the_number_of_another_reward_counts_as_0(tmp_path):
     output = trainer._generate_and_score_completions(rows)
     expected = [-2.472, *[0.353] * 7, *[0] * 8]
     assert output["advantages"].tolist() == pytest.approx(expected, abs=1e-3)
-    assert trainer._metrics["train"]["groups_without_signal"] == [0.5]
+    assert trainer._metrics["train"]["zero_variance_groups"] == [0.5]

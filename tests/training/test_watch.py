@@ -11,7 +11,7 @@ from transformers import TrainerState
 from runs.state import RunState, filled
 from schema import sections
 from schema.configs import RIGHT, fields
-from schema.configs import WITHOUT_SIGNAL as FLAT
+from schema.configs import ZERO_VARIANCE as FLAT
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
 from tests.tables import cases, lacking
@@ -153,7 +153,7 @@ def test_recorded_healthy_runs_are_told_nothing(name):
 def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
     """Seed 5 of the same, which ends with 95 % right: nothing is left to learn from most groups."""
     (found,) = advice_on(read_lines(RECORDED / "too-easy.jsonl"), RECIPE)
-    assert (found.step, found.rule) == (180, "no signal") and "too easy" in found.message
+    assert (found.step, found.rule) == (180, "zero variance") and "too easy" in found.message
 
 
 @cases(__file__, "ends")
@@ -218,9 +218,9 @@ def test_a_page_can_ask_without_waiting_for_torch():
 
 
 THRESHOLDS = {  # as docs/trouble.md writes them
-    "alike": f"below {watch.LOW_ENTROPY:g}, above {watch.NO_SIGNAL:.0%}, {watch.BOTH:.0%} of each"
+    "alike": f"below {watch.LOW_ENTROPY:g}, above {watch.MOST_GROUPS:.0%}, {watch.BOTH:.0%} of each"
     f" kind; or below {2 * watch.LOW_ENTROPY:g} and growing, above {watch.ALIKE:.0%}",
-    "no signal": f"above {watch.NO_SIGNAL:.0%}",
+    "zero variance": f"above {watch.MOST_GROUPS:.0%}",
     "truncated": f"above {watch.TRUNCATED:.0%}",
     "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and"
     f" below {watch.SOLVED:.0%} right",
@@ -248,6 +248,6 @@ def test_a_real_run_is_told(chain, tmp_path):
     said = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides).stdout
     history = read_lines(tmp_path / "grpo/metrics.jsonl")
     found = advice_on(history, RunState.read(tmp_path / "grpo").recipe)
-    assert told(history) == [(8, "no signal"), (8, "truncated")]
+    assert told(history) == [(8, "zero variance"), (8, "truncated")]
     suffix = "; a run with other settings needs another output_dir\n"
     assert [said.count(f"{advice}{suffix}") for advice in found] == [1, 1]

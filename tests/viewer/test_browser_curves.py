@@ -21,7 +21,7 @@ def test_curves_say_in_words_what_they_draw(tab, runs):
     words = tab.locator(".chart [role=img]").first.get_attribute("aria-label")
     assert re.match(r"Reward\. \S*good, reward: [\d.]+ at step 1, [\d.]+ at step 4, between", words)
     assert "/bad, reward" in words  # the second run, over the first
-    chart = tab.locator(".chart", has_text="Held-out accuracy")
+    chart = tab.locator(".chart", has_text="Validation accuracy")
     chart.locator("canvas").wait_for()
     assert "with the 95% interval (n = 4)" in chart.inner_text()
     assert chart.locator(".u-wrap").count() == 1
@@ -35,7 +35,7 @@ def test_the_result_comes_first_in_the_reports_words_and_leads_to_what_was_won(t
     first = tab.locator(".tile").first
     result = first.locator(".result")
     written = [result.locator(".verdict").inner_text(), *result.locator("li").all_inner_texts()]
-    compared = report.compare(runs[0].parent / "eval/held-out", ["base", "sft", "grpo"])
+    compared = report.compare(runs[0].parent / "eval/validation", ["base", "sft", "grpo"])
     for (before, after), (_, sentence) in report.changes(compared).items():
         assert f"{before} → {after}: {sentence}".replace("(-", "(−") in written
     assert re.search(r"grpo\s+50% 15–85", result.locator(".models").inner_text())

@@ -155,7 +155,7 @@ def test_a_question_that_comes_again_is_followed_over_the_steps(tab, show, tmp_p
     question = pd.read_parquet(run / made_runs.TABLE.format(3))["prompt"]
     made_runs.change_table(run, 4, lambda frame: frame.assign(prompt=question))
     address = show("groups/0/2/-1", ".over .often b", run)
-    assert "step 2, held-out question 1: sampled as in" in texts(tab, ".detail .where")[0]
+    assert "step 2, validation question 1: sampled as in" in texts(tab, ".detail .where")[0]
     answers = ["×7 wrong says False", "×6 right says True"]
     for answer in answers:
         tab.locator(".over .often", has_text=answer).wait_for()

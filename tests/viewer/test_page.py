@@ -26,8 +26,8 @@ def test_it_holds_all_that_it_shows(tmp_path):
     assert answers["0/curves"]["step"] == [1, 2, 3, 4]
     assert answers["0/groups"]["of"] == len(answers["0/groups"]["groups"]) == 12
     assert len(answers["1/group/1/0"]["rows"]) == 8
-    assert answers["0/changed/held-out/sft/grpo"]["counts"]["won"] == 1
-    assert answers["0/pair/held-out/base/sft/3"]["answers"][1]["text"] == "sft says 3"
+    assert answers["0/changed/validation/sft/grpo"]["counts"]["won"] == 1
+    assert answers["0/pair/validation/base/sft/3"]["answers"][1]["text"] == "sft says 3"
 
 
 def test_nothing_in_it_breaks_out_or_is_loaded_from_elsewhere(tmp_path):
@@ -45,19 +45,19 @@ def test_nothing_in_it_breaks_out_or_is_loaded_from_elsewhere(tmp_path):
     answers = data_of(text)
     assert answers["0/group/1/0"]["rows"][2]["text"] == made_runs.HOSTILE[2]
     assert answers["0/group/1/0"]["rows"][4]["length"] == 1_000_000
-    assert answers["0/pair/held-out/sft/grpo/0"]["answers"][0]["text"] == made_runs.HOSTILE[2]
+    assert answers["0/pair/validation/sft/grpo/0"]["answers"][0]["text"] == made_runs.HOSTILE[2]
     assert not re.search(r'(?:src|href)="(?!data:|#)', text)
     assert "default-src 'none'" in text
 
 
 def test_half_a_character_and_a_line_separator_are_text(tmp_path):
     run = made_runs.run(tmp_path)
-    answers = tmp_path / "eval/held-out/grpo.jsonl"
+    answers = tmp_path / "eval/validation/grpo.jsonl"
     made_runs.replace_text(answers, "grpo says 0", "\\ud800 \u2028 \u2029")
     text = page.standalone_page([run])
     assert "\u2028" not in text and text.encode("utf-8")
     written = data_of(text)
-    assert written["0/pair/held-out/sft/grpo/0"]["answers"][1]["text"] == "\ud800 \u2028 \u2029"
+    assert written["0/pair/validation/sft/grpo/0"]["answers"][1]["text"] == "\ud800 \u2028 \u2029"
     assert written["0/results"][0]["models"]
 
 
@@ -78,17 +78,17 @@ def test_it_names_no_folder_above_the_run(tmp_path, monkeypatch):
 def test_what_cannot_be_read_hides_nothing_else(tmp_path):
     run = made_runs.run(tmp_path)
     made_runs.change_table(run, 1, lambda frame: frame.assign(tokens="many"))
-    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"tokens": 5', '"token": 5')
+    made_runs.replace_text(tmp_path / "eval/validation/sft.jsonl", '"tokens": 5', '"token": 5')
     answers = data(run)
     assert "completions_00001.parquet cannot be read" in answers["0/groups"]["why"]
     assert "0/group/2/0" in answers
     assert (
         "sft.jsonl is not what an evaluation wrote"
-        in answers["0/changed/held-out/base/sft"]["error"]
+        in answers["0/changed/validation/base/sft"]["error"]
     )
-    assert answers["0/changed/held-out/base/grpo"]["counts"]["won"] == 2
-    made_runs.replace_text(tmp_path / "eval/held-out/sft.jsonl", '"token": 5', '"tokens": 5')
-    grpo = tmp_path / "eval/held-out/grpo.jsonl"
+    assert answers["0/changed/validation/base/grpo"]["counts"]["won"] == 2
+    made_runs.replace_text(tmp_path / "eval/validation/sft.jsonl", '"token": 5', '"tokens": 5')
+    grpo = tmp_path / "eval/validation/grpo.jsonl"
     made_runs.replace_text(grpo, '"truncated": false', '"cut": false')
     [result] = data(run)["0/results"]
     assert "is not what an evaluation wrote" in result["why"]
@@ -139,18 +139,18 @@ def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatc
 def test_of_a_large_evaluation_it_holds_what_was_won_and_lost_first(tmp_path, monkeypatch):
     run = made_runs.run(tmp_path)
     for label in ("base", "sft", "grpo"):
-        file = tmp_path / f"eval/held-out/{label}.jsonl"
+        file = tmp_path / f"eval/validation/{label}.jsonl"
         settings, *lines = map(json.loads, file.read_text().splitlines())
         more = [lines[3] | {"id": number, "response": "x" * 5000} for number in range(4, 100)]
         write_lines(file, [settings, *lines, *more])
     monkeypatch.setattr(page, "LARGEST", 500_000)
     answers = data(run)
-    rows = answers["0/changed/held-out/sft/grpo"]["rows"]
+    rows = answers["0/changed/validation/sft/grpo"]["rows"]
     assert [row["kind"] for row in rows[:2]] == ["won", "lost"] and 2 < len(rows) < 20
     assert rows[-1]["id"] == 99
-    assert sum(answers["0/changed/held-out/sft/grpo"]["counts"].values()) == 100
+    assert sum(answers["0/changed/validation/sft/grpo"]["counts"].values()) == 100
     for row in rows:
-        assert f"0/pair/held-out/sft/grpo/{row['id']}" in answers
+        assert f"0/pair/validation/sft/grpo/{row['id']}" in answers
 
 
 def test_of_many_steps_the_curves_have_an_even_sample(tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def test_a_run_is_described_with_trls_defaults(tmp_path):
     assert told["settings"]["scale_rewards"] == "group"  # trl's own default
     assert told["settings"]["loss_type"] == "grpo" and told["settings"]["num_generations"] == 8
     assert told["rewards"] == {"correct_answer": 1.0, "format_tags": 0.25}
-    assert told["finished"] and told["evaluations"] == {"held-out": ["base", "sft", "grpo"]}
+    assert told["finished"] and told["evaluations"] == {"validation": ["base", "sft", "grpo"]}
     json.dumps(told, allow_nan=False)
 
 
@@ -95,9 +95,9 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     assert curves(tmp_path) == {
         "step": [5, 10],
         "eval_reward": [0.25, None],
-        "held_out/high": [0.849961, None],
-        "held_out/low": [0.150039, None],
-        "held_out/n": [4, None],
+        "validation/high": [0.849961, None],
+        "validation/low": [0.150039, None],
+        "validation/n": [4, None],
         "reward": [0.5, None],
     }
     # resumed from an earlier checkpoint
@@ -107,8 +107,8 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
 
 def test_an_evaluation_that_is_gone_is_not_listed(tmp_path):
     path = made_runs.run(tmp_path)
-    (path.parent / "eval/held-out/gone.jsonl").symlink_to("nowhere")
-    assert describe(path)["evaluations"] == {"held-out": ["base", "sft", "grpo"]}
+    (path.parent / "eval/validation/gone.jsonl").symlink_to("nowhere")
+    assert describe(path)["evaluations"] == {"validation": ["base", "sft", "grpo"]}
 
 
 def test_an_evaluation_elsewhere_is_not_listed(tmp_path):
@@ -137,12 +137,12 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
     for name in ("metrics.jsonl", "../../secret.jsonl", "completions", "nothing"):
         with pytest.raises(ValueError, match="no such file"):
             run_file(path, name)
-    answers = path.parent / "eval/held-out/grpo.jsonl"
+    answers = path.parent / "eval/validation/grpo.jsonl"
     answers.unlink()
     answers.symlink_to(secret)
-    assert describe(path)["evaluations"] == {"held-out": ["base", "sft"]}
+    assert describe(path)["evaluations"] == {"validation": ["base", "sft"]}
     with pytest.raises(ValueError, match="there is no such file"):
-        first_answers(path, "held-out", "grpo")
+        first_answers(path, "validation", "grpo")
 
 
 def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
@@ -157,7 +157,7 @@ def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
 
 def test_the_questions_that_flipped_come_first(tmp_path):
     path = made_runs.run(tmp_path)
-    answers = {label: first_answers(path, "held-out", label) for label in ("sft", "grpo")}
+    answers = {label: first_answers(path, "validation", label) for label in ("sft", "grpo")}
     told = changed(answers, "sft", "grpo")
     kinds = ["won", "lost", "wrong twice", "right twice"]
     assert [(row["id"], row["kind"]) for row in told["rows"]] == list(enumerate(kinds))
@@ -165,7 +165,7 @@ def test_the_questions_that_flipped_come_first(tmp_path):
     both = pair(answers, "sft", "grpo", 0)
     assert [each["text"] for each in both["answers"]] == ["sft says 0", "grpo says 0"]
     assert [each["right"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
-    for benchmark, label in (("nowhere", "sft"), ("held-out", "other")):
+    for benchmark, label in (("nowhere", "sft"), ("validation", "other")):
         with pytest.raises(ValueError, match="there is no such file"):
             first_answers(path, benchmark, label)
 
@@ -174,7 +174,7 @@ def test_the_questions_that_flipped_come_first(tmp_path):
 def test_a_report_says_which_problems_a_run_was_trained_on(label, tmp_path):
     """A stage, or another recipe's run; but not on those that its benchmarks removed."""
     path = made_runs.run(tmp_path)
-    folder = path.parent / "eval/held-out"
+    folder = path.parent / "eval/validation"
     if label != "grpo":
         first, *answers = (folder / "grpo.jsonl").read_text().splitlines()
         first = json.dumps(json.loads(first) | {"model": str(path)})
@@ -192,19 +192,21 @@ def test_a_report_says_which_problems_a_run_was_trained_on(label, tmp_path):
 def test_a_result_is_that_of_the_report(tmp_path):
     path = made_runs.run(tmp_path)
     (told,) = results(path)
-    compared = report.compare(path.parent / "eval/held-out", ["base", "sft", "grpo"])
+    compared = report.compare(path.parent / "eval/validation", ["base", "sft", "grpo"])
     accuracies = {model["label"]: model["accuracy"] for model in told["models"]}
     assert accuracies == {"base": 0, "sft": 0.5, "grpo": 0.5}
     verdicts = [[*pair, text] for pair, (_, text) in report.changes(compared).items()]
     assert told["verdicts"] == verdicts
-    text_of_report = page("benchmark.md", report.benchmark(path.parent / "eval/held-out", compared))
+    text_of_report = page(
+        "benchmark.md", report.benchmark(path.parent / "eval/validation", compared)
+    )
     assert all(f"→ {b}: {text}" in text_of_report for _, b, text in told["verdicts"])
     kinds = ("won", "lost", "wrong twice", "right twice")
     assert told["flips"]["counts"] == dict.fromkeys(kinds, 1)
     assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
     (path / "model.safetensors").write_bytes(b"other weights")
     assert results(path)[0]["why"].startswith("The answers belong to other weights")
-    answers = path.parent / "eval/held-out/sft.jsonl"
+    answers = path.parent / "eval/validation/sft.jsonl"
     made_runs.replace_text(answers, '"max_new_tokens": 40', '"max_new_tokens": 41')
     reason = "sft and base cannot be compared: they differ in max_new_tokens"
     assert results(path)[0]["why"] == reason

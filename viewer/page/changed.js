@@ -1,5 +1,5 @@
 "use strict";
-// What changed: the same held-out questions before and after, the ones that were won or lost first.
+// What changed: the same validation questions before and after, first those won or lost.
 
 const QUESTIONS_LISTED = 100; // at a time
 
@@ -10,7 +10,7 @@ async function changedView(place) {
   const runIndex = app.run;
   const benchmarks = Object.entries(run.evaluations)
     .filter(([, labels]) => labels.length > 1)
-    .sort(([a], [b]) => (b === "held-out") - (a === "held-out"));
+    .sort(([a], [b]) => (b === "validation") - (a === "validation"));
   if (!benchmarks.length) {
     return html`<p>No two models of this run have answered the same questions yet.
       ${" "}<code>make evaluate</code> asks them; <code>make grpo</code> ends with that.</p>`;

@@ -6,10 +6,10 @@ const KINDS_OF_GROUP = {
   mixed: ["mixed", ({ right, n }) => right !== null && right > 0 && right < n],
   right: ["all right", ({ right, n }) => right === n],
   wrong: ["all wrong", ({ right }) => right === 0],
-  flat: ["without signal", ({ std }) => std !== null && std < 1e-6],
+  flat: ["zero variance", ({ std }) => std !== null && std < 1e-6],
   truncated: ["with truncated completions", ({ truncated }) => truncated > 0],
   flagged: ["flagged", ({ flagged }) => flagged > 0],
-  again: ["held-out, at each evaluation", ({ group }) => group < 0],
+  again: ["validation, at each evaluation", ({ group }) => group < 0],
 };
 const ORDERS = {
   step: ["as sampled", () => 0],
@@ -23,7 +23,7 @@ const TIMES = 24; // that a question came, about as many as are listed
 
 /** Where a group was sampled: the questions of every evaluation have the places −1, −2, … */
 const placeOf = ({ step, group }) =>
-  `step ${step}, ${group < 0 ? `held-out question ${-group}` : `group ${group}`}`;
+  `step ${step}, ${group < 0 ? `validation question ${-group}` : `group ${group}`}`;
 const nameOf = ({ step, group }) => `${step}/${group}`;
 
 /** The view of a run's groups. `place`: the step, and perhaps the group, to open. */

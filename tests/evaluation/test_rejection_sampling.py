@@ -5,7 +5,7 @@ from data import prompt
 from evaluation import sample
 from evaluation.answers import judged
 from schema.recipe import load_recipe
-from schema.sections import OwnSolutions
+from schema.sections import RejectionSampling
 from tests.tables import cases
 from training.model import load_tokenizer
 from training.problem_sets import load_train
@@ -51,7 +51,8 @@ def recipe_of(folder, *overrides: str):
 
 def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
     """And judged by its answer alone, though the recipe pays only for one in its tags."""
-    given = ["data.own_solutions={problems: 5, samples: 3, temperature: 2}", "prompt.system=Add."]
+    sampling = "data.rejection_sampling={problems: 5, samples: 3, temperature: 2}"
+    given = [sampling, "prompt.system=Add."]
     recipe = recipe_of(tmp_path, *given, "rewards.correct_answer.strict=true")
     tokenizer, rows = load_tokenizer(recipe), load_train(recipe)[0]
     answers = sample.completions_to_learn_from(recipe, tokenizer, rows)
@@ -63,15 +64,15 @@ def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
 
 
 def test_what_is_announced(tmp_path):
-    recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5}")
+    recipe = recipe_of(tmp_path, "data.rejection_sampling={problems: 5}")
     sampled = "4 problems × 4 completions of the base model at temperature 1: at most 768 tokens"
-    assert sample.announcement(recipe, [ROW] * 4) == f"own solutions: {sampled}"
+    assert sample.announcement(recipe, [ROW] * 4) == f"rejection sampling: {sampled}"
 
 
 def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):
-    recipe = recipe_of(tmp_path, "data.own_solutions={}")
-    assert recipe.data.own_solutions == OwnSolutions()
-    assert recipe.resolved()["data"]["own_solutions"] == vars(OwnSolutions())
-    assert recipe_of(tmp_path).data.own_solutions is None
-    none = ["data.own_solutions={keep: 1}", "data.own_solutions=null"]
-    assert recipe_of(tmp_path, *none).data.own_solutions is None
+    recipe = recipe_of(tmp_path, "data.rejection_sampling={}")
+    assert recipe.data.rejection_sampling == RejectionSampling()
+    assert recipe.resolved()["data"]["rejection_sampling"] == vars(RejectionSampling())
+    assert recipe_of(tmp_path).data.rejection_sampling is None
+    none = ["data.rejection_sampling={keep: 1}", "data.rejection_sampling=null"]
+    assert recipe_of(tmp_path, *none).data.rejection_sampling is None

@@ -18,7 +18,7 @@ SHORT = shlex.split("""
     sft.per_device_train_batch_size=32 sft.logging_steps=1
 """)
 pytestmark = pytest.mark.train
-OWN = "data.own_solutions={problems: 24, samples: 4}"
+OWN = "data.rejection_sampling={problems: 24, samples: 4}"
 
 
 @pytest.fixture(scope="module")
@@ -36,20 +36,22 @@ def tiny(folder: Path, base: Path, *overrides: str) -> list[str]:
 @pytest.fixture(scope="module")
 def run(base, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    said = run_stage("own-solutions", *tiny(folder, base)).stdout
-    line = "own solutions: 24 problems × 4 completions of the base model at temperature 1: at most"
+    said = run_stage("rejection-sampling", *tiny(folder, base)).stdout
+    line = "rejection sampling: 24 problems × 4 completions of the base model at temperature 1:"
     assert line in said
-    assert "own_solutions completions: 96/96  0 s left" in said and "next: make sft ARGS=" in said
+    assert (
+        "rejection_sampling completions: 96/96  0 s left" in said and "next: make sft ARGS=" in said
+    )
     said = run_stage("sft", *tiny(folder, base)).stdout
     assert " own solutions, from the base model" in said
     return folder
 
 
 def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
-    head, *completions = read_lines(run / "own_solutions/completions.jsonl")
+    head, *completions = read_lines(run / "rejection_sampling/completions.jsonl")
     assert head["example"] is None and head["temperature"] == 1.0 and head["model"] == str(base)
-    rows = read_lines(run / "own_solutions/kept.jsonl")
-    figures = json.loads((run / "sft/summary.json").read_text())["own_solutions"]
+    rows = read_lines(run / "rejection_sampling/kept.jsonl")
+    figures = json.loads((run / "sft/summary.json").read_text())["rejection_sampling"]
     for row in rows:
         response = f"<think>{row['reasoning']}</think>\n<answer>{row['answer']}</answer>"
         assert judge(response, row["solution"], reading=STRICT).right
@@ -71,27 +73,30 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
 
 def test_asked_again_it_samples_nothing(run, base):
     def contents() -> dict[str, bytes]:
-        return {file.name: file.read_bytes() for file in (run / "own_solutions").iterdir()}
+        return {file.name: file.read_bytes() for file in (run / "rejection_sampling").iterdir()}
 
     before = contents()
-    said = run_stage("own-solutions", *tiny(run, base), "--if-needed").stdout
-    assert said == f"own solutions: the warm start is finished already, in {run}/sft\n"
+    said = run_stage("rejection-sampling", *tiny(run, base), "--if-needed").stdout
+    assert said == f"rejection sampling: the warm start is finished already, in {run}/sft\n"
     assert before == contents()
 
 
 def test_a_warm_start_waits_until_all_are_sampled(run, base, tmp_path):
-    file = shutil.copytree(run / "own_solutions", tmp_path / "own_solutions") / "completions.jsonl"
+    file = (
+        shutil.copytree(run / "rejection_sampling", tmp_path / "rejection_sampling")
+        / "completions.jsonl"
+    )
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:40]))
-    (tmp_path / "own_solutions/kept.jsonl").unlink()
+    (tmp_path / "rejection_sampling/kept.jsonl").unlink()
     missing = refused("sft", *tiny(tmp_path, base))
-    assert "are not all sampled: run `make own-solutions ARGS=" in missing
+    assert "are not all sampled: run `make rejection-sampling ARGS=" in missing
     assert not (tmp_path / "sft").exists()
 
 
 def test_completions_of_something_else_are_not_mistaken_for_them(run, base, tmp_path):
-    shutil.copytree(run / "own_solutions", tmp_path / "own_solutions")
-    for stage in ("own-solutions", "sft"):
-        hotter = refused(stage, *tiny(tmp_path, base, "data.own_solutions.temperature=0.5"))
+    shutil.copytree(run / "rejection_sampling", tmp_path / "rejection_sampling")
+    for stage in ("rejection-sampling", "sft"):
+        hotter = refused(stage, *tiny(tmp_path, base, "data.rejection_sampling.temperature=0.5"))
         assert "made with different settings (temperature)" in hotter
     assert not (tmp_path / "sft").exists()
 
@@ -100,45 +105,45 @@ def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
     """Its weights are those of the base of the other tests, so its solutions are the same; the base
     here is random."""
     short = [*SHORT, "sft.max_steps=8", "sft.per_device_train_batch_size=8", OWN]
-    given = [RECIPE, f"output_dir={tmp_path}", *short, f"data.own_solutions.model={base}"]
+    given = [RECIPE, f"output_dir={tmp_path}", *short, f"data.rejection_sampling.model={base}"]
     line = f"24 problems × 4 completions of {base} at temperature 1"
-    assert line in run_stage("own-solutions", *given).stdout
-    assert read_lines(tmp_path / "own_solutions/completions.jsonl")[0]["trained"] == str(base)
-    actual = (tmp_path / "own_solutions/kept.jsonl").read_bytes()
-    assert actual == (run / "own_solutions/kept.jsonl").read_bytes()
+    assert line in run_stage("rejection-sampling", *given).stdout
+    assert read_lines(tmp_path / "rejection_sampling/completions.jsonl")[0]["trained"] == str(base)
+    actual = (tmp_path / "rejection_sampling/kept.jsonl").read_bytes()
+    assert actual == (run / "rejection_sampling/kept.jsonl").read_bytes()
     run_stage("sft", *given)
     losses, rows = [], []
     for folder in (tmp_path, run):
         losses.append(read_lines(folder / "sft/metrics.jsonl")[0]["loss"])
         summary = json.loads((folder / "sft/summary.json").read_text())
-        rows.append(summary["own_solutions"]["kept"])
+        rows.append(summary["rejection_sampling"]["kept"])
     assert losses[0] > 2 * losses[1]  # it did not begin with the model that was sampled
     assert rows[0] == rows[1]
 
 
 def few(folder: Path) -> list[str]:
     """The recipe's own base model is random: nothing that it says is right."""
-    own = "data.own_solutions={problems: 8, samples: 2}"
+    own = "data.rejection_sampling={problems: 8, samples: 2}"
     return [RECIPE, f"output_dir={folder}", *SHORT, own]
 
 
 def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
     accepted = "of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0 kept"
     advice = "fewer than a step of the warm start takes (32). Raise its `samples`"
-    for stage in ("own-solutions", "sft"):
-        assert f"data.own_solutions: {accepted}: {advice}" in refused(stage, *few(tmp_path))
+    for stage in ("rejection-sampling", "sft"):
+        assert f"data.rejection_sampling: {accepted}: {advice}" in refused(stage, *few(tmp_path))
     assert not (tmp_path / "sft").exists()
 
 
 def test_a_recipe_without_them_is_left_alone_or_told(tmp_path):
     given = [RECIPE, f"output_dir={tmp_path}"]
-    quiet = run_stage("own-solutions", *given, "--if-needed")
+    quiet = run_stage("rejection-sampling", *given, "--if-needed")
     assert quiet.stdout == quiet.stderr == ""
-    assert "it has no `data.own_solutions`: " in refused("own-solutions", *given)
+    assert "it has no `data.rejection_sampling`: " in refused("rejection-sampling", *given)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_check_says_what_will_be_sampled(tmp_path):
-    given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions.problems=24"]
+    given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.rejection_sampling.problems=24"]
     said = run_stage("check", *given, AUDIT="off").stdout
     assert "of the base model at temperature 1: at most 4,608 tokens" in said and "\nready" in said

@@ -1,5 +1,5 @@
-"""Samples the base model's own solutions of training problems, from which the warm start then
-learns.
+"""Rejection sampling: the base model solves training problems, and the warm start then learns from
+its right solutions.
 
 A stage of its own, which one process runs: a launcher's other processes would wait for it, some
 only for half an hour.
@@ -15,25 +15,26 @@ from training.problem_sets import load_train
 
 
 def main(recipe: Recipe, if_needed: bool = False):
-    """Sample the solutions that the warm start of a recipe with `data.own_solutions` learns
+    """Sample the solutions that the warm start of a recipe with `data.rejection_sampling` learns
     from."""
-    if recipe.data.own_solutions is None:
+    if recipe.data.rejection_sampling is None:
         if if_needed:
             return
         message = (
-            "it has no `data.own_solutions`: its warm start learns from the data's worked solutions"
+            "it has no `data.rejection_sampling`: its warm start learns from the data's worked"
+            " solutions"
         )
         raise RecipeError([Fault(recipe.place("data"), message)])
     sft = find_run(recipe, "sft")
     if sft.finished:
-        say(f"own solutions: the warm start is finished already, in {sft.folder}")
+        say(f"rejection sampling: the warm start is finished already, in {sft.folder}")
         return
-    recipe = begin("own solutions", recipe, ("sft", "evaluate"))
+    recipe = begin("rejection sampling", recipe, ("sft", "evaluate"))
 
     from evaluation import sample
     from training.model import load_tokenizer
 
-    folder = recipe.stage_dir(sample.OWN_SOLUTIONS)
+    folder = recipe.stage_dir(sample.REJECTION_SAMPLING)
     lock(folder)
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
@@ -43,6 +44,6 @@ def main(recipe: Recipe, if_needed: bool = False):
     solutions = sample.solutions_to_learn(recipe, answers)
     sample.write_solutions(folder, solutions.rows)
     cost = f"{solutions.figures['tokens']:,} tokens, {solutions.figures['seconds']:,.0f} seconds"
-    say(f"own solutions: {sample.accepted_of(solutions.figures)}, in {folder} ({cost})")
+    say(f"rejection sampling: {sample.accepted_of(solutions.figures)}, in {folder} ({cost})")
     if not if_needed:
         say(f"next: {make_command('sft', recipe)}")
