@@ -42,8 +42,8 @@ class GRPO(LeanLoss, GreedyEvaluation, GRPOTrainer):
     """GRPO (Shao et al. 2024, arXiv:2402.03300), and each loss of trl's `loss_type`.
 
     A loss that trl lacks is a method `_compute_loss(model, inputs)` of this class, which returns a
-    scalar: `inputs` are trl's, and `_get_per_token_logps_and_entropies` gives the policy's
-    log-probabilities.
+    scalar: `inputs` are trl's, and the first of the three things that
+    `_get_per_token_logps_and_entropies` returns are the policy's log-probabilities.
 
     Attributes:
         steps: the rewards of steps, None where the recipe has none.
