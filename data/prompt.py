@@ -64,7 +64,7 @@ def think_opened(tokenizer) -> bool:
 
 
 def completion(reasoning: str, answer: str, opened: bool) -> str:
-    """The worked solution an SFT warm start learns to write, in the form the rewards ask for."""
+    """The worked solution an SFT warm start learns to write, in the format the rewards ask for."""
     text = f"{reasoning}</think>\n<answer>{answer}</answer>"
     if opened:
         return text

@@ -64,9 +64,9 @@ def stages_of(recipe: Recipe) -> list[Contestant]:
 
 
 def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
-    """The base model shown the form once, by the first worked problem of the training set: the part
-    of a gain that is only form, it reaches without training. Empty where no problem has a worked
-    solution."""
+    """The base model shown the format once, by the first worked problem of the training set: the
+    part of a gain that is only format, it reaches without training. Empty where no problem has a
+    worked solution."""
     for row in train:
         if row["reasoning"] and row.get("answer") in (None, row["solution"]):
             return [Contestant(CONTROL, recipe, example=row)]
@@ -388,8 +388,8 @@ def judged(
     readings = zip(
         rows, responses, verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True
     )
-    for row, response, by_contract, lenient, in_form in readings:
-        verdict = in_form if strict else by_contract
+    for row, response, by_contract, lenient, in_format in readings:
+        verdict = in_format if strict else by_contract
         lines.append(
             {
                 "problem": prompt.question_text(prompt.messages(row, None)),
@@ -399,7 +399,7 @@ def judged(
                 "answer": verdict.answer,
                 "right": verdict.right,
                 "lenient": lenient.right,
-                "strict": in_form.right,
+                "strict": in_format.right,
                 "reason": verdict.reason,
             }
         )

@@ -1,5 +1,5 @@
 """What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds,
-cheats, memory."""
+reward hacks, memory."""
 
 import math
 import re
@@ -186,7 +186,7 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
 
 
 def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
-    """Golds that cannot be judged or earned, and cheats that are paid on the other problems; says
+    """Golds that cannot be judged or earned, and hacks that are paid on the other problems; says
     how some golds are read."""
     gradable, ungraded = some_golds(rows, recipe)
     yield from gold_faults(gradable, ungraded, recipe)

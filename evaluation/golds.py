@@ -174,7 +174,7 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
 
 
 def _verdicts(rows: list[dict], answers: list[str], recipe: Recipe) -> list[bool | None]:
-    """Whether each answer, in a box and in the form that the recipes ask for, is right for its
+    """Whether each answer, in a box and in the format that the recipes ask for, is right for its
     row."""
     responses = [
         completion("So it is.", rf"\boxed{{{answer}}}", opened=False) for answer in answers

@@ -85,7 +85,8 @@ class Answered:
 
 def write(folder: Path, labels: list[str]) -> str:
     """Write the report of a benchmark: `report.md`, with accuracy by level and subject, how much of
-    the gain is form, and flips to read, and `summary.json` with the same figures. Return its first
+    the gain is format, and flips to read, and `summary.json` with the same figures. Return its
+    first
     part. Raises ValueError where answers are missing, or cannot be compared."""
     models = compare(folder, labels)
     content = benchmark(folder, models)
@@ -291,7 +292,7 @@ def _advice(before: str, after: str, models: dict[str, Answered]) -> str | None:
 
 
 def _gains_judged(models: dict[str, Answered]) -> list[dict[str, str]]:
-    """How much of the gain of the last model over the first is form: the gain judged strictly,
+    """How much of the gain of the last model over the first is format: the gain judged strictly,
     judged leniently, and over the first model that is shown one worked example."""
     labels = _without_control(models)
     if len(labels) < 2:

@@ -6,7 +6,7 @@
   leaving the model's way of reasoning. This is rejection-sampling fine-tuning, RFT (Yuan et
   al. 2023, arXiv:2308.01825), whose first round STaR also takes (Zelikman et al. 2022,
   arXiv:2203.14465). A
-  right answer behind a wrong thought is kept, too.
+  right answer behind wrong reasoning is kept, too.
 
 Both are made from `completions.jsonl` alone, with the verifier of `correct_answer`. They are
 training data; they stand here because a model answers by evaluation's engines.
@@ -433,12 +433,12 @@ def accept(completions: list[dict], rows: list[dict], tolerance: float = 0.0) ->
             right.append(completion)
             responses.append(completion["response"])
     format_tags = reward_function("format_tags")
-    has_form = format_tags(responses)
+    has_format = format_tags(responses)
     solutions = []
     texts = []
-    for completion, in_form in zip(right, has_form, strict=True):
+    for completion, in_format in zip(right, has_format, strict=True):
         parts = re.split("</?(?:think|answer)>", completion["response"])
-        if in_form:
+        if in_format:
             reasoning = parts[1]
             answer = parts[3].strip()
         else:
@@ -450,7 +450,7 @@ def accept(completions: list[dict], rows: list[dict], tolerance: float = 0.0) ->
     rows_of_solutions = [rows[solution["id"]] for solution in solutions]
     verdicts = judged(rows_of_solutions, texts, strict=True, tolerance=tolerance)
     scored = zip(solutions, format_tags(texts), verdicts, strict=True)
-    return [solution for solution, in_form, verdict in scored if in_form and verdict["right"]]
+    return [solution for solution, in_format, verdict in scored if in_format and verdict["right"]]
 
 
 def first_distinct(solutions: list[dict], rows: list[dict], number: int) -> list[dict]:

@@ -1,4 +1,4 @@
-"""Rewards for the form `<think>...</think> <answer>...</answer>`, complete or in part."""
+"""Rewards for the format `<think>...</think> <answer>...</answer>`, complete or in part."""
 
 import re
 
@@ -11,15 +11,15 @@ TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 # in the text, whatever the text.
 _TAG = r"<\s*+/?\s*+(?i:think|answer)\b[^<>]*+>"
 _TEXT = rf"((?:[^<]++|(?!{_TAG})<)*+)"
-_FORM = re.compile(rf"\s*+<think>{_TEXT}</think>\s*+<answer>{_TEXT}</answer>\s*+")
+_FORMAT = re.compile(rf"\s*+<think>{_TEXT}</think>\s*+<answer>{_TEXT}</answer>\s*+")
 _SPLIT = re.compile(f"({_TAG})")
 
 
 def format_tags(
     completions: list[str | Messages], think_opened: list[bool] | None = None, **columns: object
 ) -> list[float]:
-    """Return 1.0 for a completion that is exactly a thought and then an answer, both in their tags;
-    else 0.0. The form is DeepSeek-R1's (arXiv:2501.12948, section 2.2.2).
+    """Return 1.0 for a completion that is exactly reasoning and then an answer, both in their tags;
+    else 0.0. The format is DeepSeek-R1's (arXiv:2501.12948, section 2.2.2).
 
     Every tag must appear once and in order, neither part may be empty, and only whitespace may
     surround them. `think_opened` is true for a row whose prompt already ends in `<think>`; its
@@ -32,9 +32,9 @@ def tag_count(
     completions: list[str | Messages], think_opened: list[bool] | None = None, **columns: object
 ) -> list[float]:
     """Return a quarter for every tag of the four that is in its place, 0.0 to 1.0; 1.0 is exactly
-    the form that `format_tags` accepts.
+    the format that `format_tags` accepts.
 
-    Use it for a policy that gets the complete form right so seldom that `format_tags` teaches
+    Use it for a policy that gets the complete format right so seldom that `format_tags` teaches
     nothing. A tag counts when it appears once, in order, and separates its parts: `<think>` opens
     the completion, `<answer>` directly follows `</think>` (where there is one), neither part is
     empty, and `</answer>` closes the completion. Repeated tags earn nothing.
@@ -52,8 +52,8 @@ def _tagged_texts(completions: list[str | Messages], think_opened: list[bool] | 
 
 
 def _has_form(text: str) -> bool:
-    form = _FORM.fullmatch(text)
-    return form is not None and _is_visible(form[1]) and _is_visible(form[2])
+    match = _FORMAT.fullmatch(text)
+    return match is not None and _is_visible(match[1]) and _is_visible(match[2])
 
 
 def _is_visible(text: str) -> bool:

@@ -367,7 +367,7 @@ def language_consistency(
     language however often it is repeated, so that repeating it does not dilute the rest, and every
     time against it.
 
-    The complete completion is read, thought and answer alike. Latin-script prose in the form of
+    The complete completion is read, reasoning and answer alike. Latin-script prose in the form of
     code or maths is not detected.
     """
     prompts = prompts or [""] * len(completions)

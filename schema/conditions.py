@@ -17,10 +17,10 @@ from schema.sections import OWN_SECTIONS
 from schema.stages import STAGES
 from schema.values import LARGEST_GROUP, TRANSFORMERS_SAMPLING, VLLM_SAMPLING
 
-# Rewards that pay for the answer, and rewards that pay for its form. Any other reward, such as one
-# of the user's own or a model, may pay for either, so advice that depends on it is not given.
+# Rewards that pay for the answer, and rewards that pay for its format. Any other reward, such as
+# one of the user's own or a model, may pay for either, so advice that depends on it is not given.
 TRUTH = ("correct_answer", "partial_credit", "brevity")
-FORM = ("format_tags", "tag_count", "language_consistency")
+FORMAT = ("format_tags", "tag_count", "language_consistency")
 # Rewards that may pay for a text without tags.
 WITHOUT_TAGS = ("tag_count", "language_consistency")
 FEW = 50  # validation problems: the 95% interval of an accuracy is then up to 27 points wide
@@ -213,17 +213,17 @@ def pays_nothing(values: Values) -> bool:
 
 def pays_more_for_form(values: Values) -> dict | None:
     weights = {name: options.get("weight", 1.0) for name, options in values.rewards.items()}
-    form = sum(weight for name, weight in weights.items() if name in FORM)
+    for_format = sum(weight for name, weight in weights.items() if name in FORMAT)
     truth = sum(weight for name, weight in weights.items() if name in TRUTH)
-    if form < truth or not set(weights) <= {*TRUTH, *FORM}:
+    if for_format < truth or not set(weights) <= {*TRUTH, *FORMAT}:
         return None
-    return {"form": form, "truth": truth}
+    return {"format": for_format, "truth": truth}
 
 
 def needs_tags_and_teaches_none(values: Values) -> bool:
     is_strict = values.rewards.get("correct_answer", {}).get("strict", False)
     needs_tags = is_strict or not set(TRUTH) & set(values.rewards)
-    unclassified = set(values.rewards) - {*TRUTH, *FORM}
+    unclassified = set(values.rewards) - {*TRUTH, *FORMAT}
     pays_without_tags = unclassified or set(WITHOUT_TAGS) & set(values.rewards)
     return "sft" not in values.sections and needs_tags and not pays_without_tags
 

@@ -179,8 +179,8 @@ REWARDS = [
     Rule(
         "rewards",
         conditions.pays_more_for_form,
-        "form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give"
-        " form a quarter of the answer's weight",
+        "format is paid {format:g} and a right answer {truth:g}: the policy learns what pays more;"
+        " give format a quarter of the answer's weight",
         WARN,
     ),
     Rule(

@@ -67,7 +67,7 @@ def chain() -> str | None:
 
 
 def audits_before_training() -> bool:
-    """Whether rewards that pay a cheat are refused; the user says AUDIT=off to train with them."""
+    """Whether rewards that pay a hack are refused; the user says AUDIT=off to train with them."""
     return os.environ.get("AUDIT") != "off"
 
 

@@ -1,8 +1,8 @@
-"""What would a cheat earn from a recipe's rewards, on a sample of its own data, before any GPU hour
-is spent?
+"""What would a reward hack earn from a recipe's rewards, on a sample of its own data, before any
+GPU hour is spent?
 
-Every gold answer is echoed in the recipe's form and must be judged right. Then every response of
-evaluation/audit.py is scored. A cheat that earns more than an honest mistake on the same problem
+Every gold answer is echoed in the recipe's format and must be judged right. Then every response of
+evaluation/audit.py is scored. A hack that earns more than an honest mistake on the same problem
 fails the audit (exit code 1), and so does a trick around the right answer that earns more than the
 right answer given plainly.
 """
@@ -29,7 +29,7 @@ from training.problem_sets import train_and_validation
 
 
 def main(recipe: Recipe, rows: int = 100):
-    """Score honest answers and cheats with a recipe's rewards."""
+    """Score honest answers and reward hacks with a recipe's rewards."""
     train, _ = train_and_validation(recipe)
     recipe = without_reward_models(recipe)
     if rows < 1:
@@ -56,7 +56,8 @@ def main(recipe: Recipe, rows: int = 100):
         say(f"\nrewards.{name} {message}")
     if beaten:
         sys.exit(f"\naudit: honest answers earn no more than {abbreviated(beaten)}")
-    say(f"\naudit: no cheat earns more than an honest answer\nnext: {make_command('grpo', recipe)}")
+    say("\naudit: no reward hack earns more than an honest answer")
+    say(f"next: {make_command('grpo', recipe)}")
 
 
 def _table(table: list[Pay], recipe: Recipe) -> str:

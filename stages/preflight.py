@@ -1,6 +1,6 @@
 """What `make` checks before a stage begins. It takes a second, and the time to read the recipe's
 own data. It imports no library except torch, and torch only if a run in 16 bits exists and the
-machine must be asked. Only before GRPO begins, and nothing is amiss, it takes seconds more: cheats
+machine must be asked. Only before GRPO begins, and nothing is amiss, it takes seconds more: hacks
 are paid by the recipe's rewards on a sample of its data.
 
     python -m stages preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
@@ -74,7 +74,7 @@ def environment_faults(
 
 
 def _refuse_golds_and_rewards(recipe: Recipe):
-    """Refuse golds of which above a tenth earn nothing; then pay cheats on a sample of the recipe's
+    """Refuse golds of which above a tenth earn nothing; then pay hacks on a sample of the recipe's
     data, and refuse rewards of which one earns more than an honest answer. It is paid in this
     process, so that a reward that counts its calls counts only those of the training."""
     quiet_libraries()

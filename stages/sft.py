@@ -1,4 +1,4 @@
-"""SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO
+"""SFT warm start: the policy learns the format from worked solutions, before GRPO
 rewards it.
 
 They are the data's, or with `data.rejection_sampling` the base model's: see evaluation/sample.py.

@@ -187,7 +187,7 @@ ROWS = (
     Stage(
         "audit",
         OWN,
-        "score known cheats with the recipe's rewards; fails if one earns more than an honest"
+        "score known reward hacks with the recipe's rewards; fails if one earns more than an honest"
         " answer",
         options=(Option("--rows", "how many training problems to score", "int", default=100),),
         checks=(),

@@ -20,7 +20,7 @@ from tokenizers.decoders import DecodeStream
 from schema.recipe import Recipe
 from training.scoring import LARGEST
 
-EPSILON = 1e-4  # trl adds it to a deviation that it divides by
+EPSILON = 1e-4  # trl adds it to a standard deviation that it divides by
 # For each completion the rewards of its steps; None where the function gave a step no reward.
 StepScores = list[list[float | None]]
 
@@ -135,9 +135,9 @@ def split_steps(tokenizer, ids: Sequence[int], separator: str) -> list[tuple[str
 
 
 def normalise(rewards: StepScores, group_size: int, scale: str) -> list[list[float]]:
-    """The rewards less the mean over all steps of their group, divided by the deviation that
-    `scale` names, as trl does with whole completions: over the steps of the group, or of the batch,
-    or `none`. A step without a reward has 0.
+    """The rewards less the mean over all steps of their group, divided by the standard deviation
+    that `scale` names, as trl does with whole completions: over the steps of the group, or of the
+    batch, or `none`. A step without a reward has 0.
 
     Args:
         rewards: the step rewards of the completions of complete groups, in their order.

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from schema.conditions import FORM, TRUTH
+from schema.conditions import FORMAT, TRUTH
 from schema.configs import ACCURACY, RIGHT, STEP, ZERO_VARIANCE, defaults
 from schema.recipe import Recipe
 from training.trends import Mean, exactly, fell, flips, is_beyond, may_have_fallen, mean, rises
@@ -29,7 +29,7 @@ LOW_ENTROPY = 0.12  # nats per token
 TRUNCATED = 0.3  # share of the completions
 ENTROPY = 0.1  # share of its value at the start
 SOLVED = 0.9  # share of right answers, above which a policy need not explore
-FORM_LEARNED = 0.9  # share of the highest value of the format rewards
+FORMAT_LEARNED = 0.9  # share of the highest value of the format rewards
 NOT_LEARNED = 0.05  # share of right answers
 EQUAL = 1e-6  # the spread that float32 gives equal rewards
 LEAST_FALL = 0.05  # of the share of right answers, at a run's end
@@ -182,11 +182,11 @@ RULES = (
         " again with a lower grpo.learning_rate (now {learning_rate:g}), or with a small"
         " grpo.entropy_coef",
     ),
-    # The form of an answer is learned, and answers are not.
+    # The format is learned, and answers are not.
     Rule(
-        "form only",
-        (("form", ">", FORM_LEARNED), ("truth", "<", NOT_LEARNED)),
-        "the form is learned (format rewards {form:.0%}) and answers are not ({truth:.1%} right"
+        "format only",
+        (("format", ">", FORMAT_LEARNED), ("truth", "<", NOT_LEARNED)),
+        "the format is learned (format rewards {format:.0%}) and answers are not ({truth:.1%} right"
         " over the last {window} logged steps): GRPO cannot reward what is never sampled. Train on"
         " easier problems (data.train; `make probe` says which are solved at all), or give the warm"
         " start more worked solutions (sft.max_steps, data.worked)",
@@ -278,10 +278,10 @@ class History:
         """The numbers that rules look at, over the last lines: the mean of each metric of `METRICS`
         that has a window, and what is made of them."""
         means = {name: self.last(key, window) for name, key in METRICS.items()}
-        form = self.last_of_rewards(FORM, window)
-        if form:
-            value = min(reward.value for reward in form)
-            means["form"] = Mean(value, value - min(reward.low for reward in form))
+        of_format = self.last_of_rewards(FORMAT, window)
+        if of_format:
+            value = min(reward.value for reward in of_format)
+            means["format"] = Mean(value, value - min(reward.low for reward in of_format))
         truth = self.last_of_rewards(TRUTH, window)
         if truth:
             value = max(reward.value for reward in truth)
@@ -371,7 +371,7 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
         history.window = len(flat)
         messages["alike"] = history.message("alike")
         messages["zero variance"] = None if messages["alike"] else history.message("zero variance")
-    elif right and max(right) == 0 and not rules_done & {"zero variance", "form only"}:
+    elif right and max(right) == 0 and not rules_done & {"zero variance", "format only"}:
         messages["never right"] = (
             f"no completion was right in {len(right)} logged steps: train on easier problems"
             " (data.train; `make probe` says which are solved at all), or warm up longer"

@@ -22,7 +22,7 @@ TRUTH = "correct_answer"
 # Signs in a completion's text that its reward may not show.
 ANSWERS = re.compile(r"<answer>", re.I)
 # Possessive, since a policy may write spaces without end.
-EMPTY_THOUGHT = re.compile(r"^\s*+(<think>\s*+)?</think>", re.I)
+EMPTY_REASONING = re.compile(r"^\s*+(<think>\s*+)?</think>", re.I)
 TEXT_AFTER = re.compile(r"</answer>\s*+\S", re.I)
 
 
@@ -184,8 +184,8 @@ def flags(completion: str, right: float | None, advantage: float | None) -> list
         signs.append("wrong, and above its group's mean")
     if len(ANSWERS.findall(completion)) > 1:
         signs.append("several answers")
-    if EMPTY_THOUGHT.search(completion):
-        signs.append("an empty thought")
+    if EMPTY_REASONING.search(completion):
+        signs.append("empty reasoning")
     if TEXT_AFTER.search(completion):
         signs.append("text after the answer")
     return signs

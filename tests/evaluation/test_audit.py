@@ -1,4 +1,4 @@
-"""The audit passes every shipped recipe, and fails a reward that pays a cheat or hides a right
+"""The audit passes every shipped recipe, and fails a reward that pays a hack or hides a right
 answer."""
 
 from pathlib import Path
@@ -11,12 +11,12 @@ from tests.support import DISTINCT, refused, run_stage
 
 
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
-def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
+def test_no_hack_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.checkpoint_problems=5"]
     audit.main(load_recipe(path, overrides, check=()), rows=20)
     printed = capsys.readouterr().out
     assert "20 of 20 gold answers are accepted when repeated" in printed
-    assert "audit: no cheat earns more than an honest answer" in printed
+    assert "audit: no reward hack earns more than an honest answer" in printed
 
 
 def audited(reward: str, data: str = "arithmetic", rows: int = 5):
@@ -47,12 +47,12 @@ LENGTH_TOO = "correct_answer: {}, own.long_text: {weight: 0.25}"
     [
         (LISTS, "own.mentions_it: {}", ("all candidates", "one or the other")),
         ("", "format_tags: {}", ("wrong, worked out",)),
-        (TALKS, LENGTH_TOO, ("right, after a thought without end",)),
+        (TALKS, LENGTH_TOO, ("right, after reasoning without end",)),
         (BLIND, "own.by_row: {}", ("wrong, worked out",)),
     ],
     ids=["lists all", "pays mistakes", "pays for length", "is blind"],
 )
-def test_a_reward_that_pays_a_cheat_fails(source, reward, beaten, own_file, capsys):
+def test_a_reward_that_pays_a_hack_fails(source, reward, beaten, own_file, capsys):
     own_file("own.py", source)
     with pytest.raises(SystemExit) as failed:
         audited(reward)
@@ -82,7 +82,7 @@ HONEST = "correct_answer: {weight: 1.0}"
     ids=["lists all", "pays mistakes", "is blind"],
 )
 def test_grpo_does_not_begin_with_a_beaten_reward(source, reward, named, own_file, tmp_path):
-    """The message names the reward, the cheat and the problem."""
+    """The message names the reward, the reward hack and the problem."""
     own_file("own.py", source)
     recipe = ["recipes/tiny-arithmetic.yaml", f"rewards={{{reward}}}", f"output_dir={tmp_path}"]
     message = refused("preflight", *recipe, *BEGIN_GRPO)
@@ -113,7 +113,7 @@ def test_grpo_begins_with_honest_rewards_and_leaves_a_broken_one_to_the_training
 ):
     recipe = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}"]
     done = run_stage("preflight", *recipe, *BEGIN_GRPO)
-    assert "audit: no cheat earns more than an honest answer, of 53 ways" in done.stdout
+    assert "audit: no reward hack earns more than an honest answer, of 53 ways" in done.stdout
     own_file("own.py", "def away(completions, **columns):\n    raise ConnectionError('no judge')\n")
     done = run_stage("preflight", *recipe, "rewards.own.away={weight: 0.1}", *BEGIN_GRPO)
     assert "audit: the rewards were not tried: rewards.own.away: no judge" in done.stderr

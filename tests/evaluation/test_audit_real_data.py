@@ -1,4 +1,4 @@
-"""No cheat beats an honest answer on any problem of GSM8K and MATH, with the rewards of any shipped
+"""No hack beats an honest answer on any problem of GSM8K and MATH, with the rewards of any shipped
 recipe: of their test problems in CI, of their training problems in `make test-slow`."""
 
 import os
@@ -43,9 +43,9 @@ RECIPES = _rewards_and_prompts()
     ],
 )
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_cheat_beats_honesty_on_real_problems(name, sets, number_of_problems, monkeypatch):
-    cheats = {cheat: respond for cheat, respond in audit.CHEATS.items() if cheat not in LONG}
-    monkeypatch.setattr(audit, "CHEATS", cheats)
+def test_no_hack_beats_honesty_on_real_problems(name, sets, number_of_problems, monkeypatch):
+    hacks = {name: respond for name, respond in audit.HACKS.items() if name not in LONG}
+    monkeypatch.setattr(audit, "HACKS", hacks)
     recipe = load_recipe(RECIPES[name], check=())
     rows = []
     for data_set, split in sets:

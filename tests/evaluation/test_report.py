@@ -73,7 +73,7 @@ def test_what_of_a_gain_is_form(tmp_path):
     # a control, not a stage
     assert "base → grpo: +50.0" in text and "base+example → grpo: " not in text
     assert (
-        "form or reasoning? base → grpo, strict +49.0 ± 10.0; base → grpo, lenient +10.0 ± 6.0; "
+        "format or reasoning? base → grpo, strict +49.0 ± 10.0; base → grpo, lenient +10.0 ± 6.0; "
         "base+example → grpo, lenient +5.0 ± 4.4 points" in text
     )
 

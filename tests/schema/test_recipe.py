@@ -267,6 +267,6 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
 def test_what_a_reward_pays_for_is_not_guessed(rewards, advised):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards={rewards}"], check=())
     messages = [warning.message for warning in warnings_of(recipe)]
-    advice = [text for text in messages if "form is paid" in text]
+    advice = [text for text in messages if "format is paid" in text]
     for text, part in zip(advice, advised, strict=True):
         assert part in text

@@ -36,7 +36,7 @@ LEVEL = re.compile(r"^(?:error|warning|note): .*$", re.M)
 
 @pytest.fixture(autouse=True)
 def few_problems_audited(monkeypatch):
-    """tests/evaluation/test_audit.py tries the cheats on more, of every recipe."""
+    """tests/evaluation/test_audit.py tries the reward hacks on more, of every recipe."""
     monkeypatch.setattr(audit, "AUDITED", 2)
 
 
@@ -103,7 +103,7 @@ def test_a_shipped_recipe_is_clean(
     out = check_recipe(path, overrides)
     assert "\nready\n" in out
     assert "warning" not in out and "error" not in out
-    assert "audit: no cheat earns more than an honest answer" in out
+    assert "audit: no reward hack earns more than an honest answer" in out
     assert "the first prompt, in training and in evaluation" in out
     assert out.count(" earns 1, ") == 3
 
@@ -235,7 +235,7 @@ def test_the_folder_of_another_recipes_run_is_not_ready(tmp_path, check_recipe):
 def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
     check_recipe, own_file, monkeypatch
 ):
-    monkeypatch.setenv("AUDIT", "off")  # `cites` is paid for a cheat
+    monkeypatch.setenv("AUDIT", "off")  # `cites` is paid for a reward hack
     own_file("mine_too.py", MINE)
     page = (ROOT / "docs/rewards.md").read_text()
     own_file("mine.py", re.search(r"```python\n(.*?)```", page, re.S)[1])
@@ -273,7 +273,7 @@ def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, check_rec
     recipe = tmp_path / "mine.yaml"
     text = Path("recipes/tiny-arithmetic.yaml").read_text()
     recipe.write_text(text.replace("  correct_answer: {weight: 1.0}\n", ""))
-    assert "form is paid 0.25 and a right answer 0" in check_recipe(recipe)
+    assert "format is paid 0.25 and a right answer 0" in check_recipe(recipe)
 
 
 def test_golds_that_no_plain_answer_earns_are_not_ready(tmp_path, check_recipe):

@@ -77,7 +77,7 @@ def test_each_recipe_is_one_line_and_the_measured_ones_come_first(capsys):
     recipes.main()
     lines = capsys.readouterr().out.splitlines()[1:-2]
     assert len(lines) == len(list(Path("recipes").glob("*.yaml"))) and max(map(len, lines)) <= 112
-    assert any(line.endswith("of SVAMP by form") for line in lines)  # what a gain is stays
+    assert any(line.endswith("of SVAMP by format") for line in lines)  # what a gain is stays
     not_run = [line.endswith("not yet run") for line in lines]
     assert lines[0].startswith("tiny-arithmetic ") and not_run == sorted(not_run)
 

@@ -243,7 +243,7 @@ def trained(clone) -> Path:
     """The clone after the README's first command, and the one that it says is next."""
     said = run_make(clone, "make grpo", *SHORT)
     assert "| grpo |" in said and "next: make evaluate" in said
-    assert "form or reasoning? base → grpo" in run_make(clone, "make evaluate", *SHORT)
+    assert "format or reasoning? base → grpo" in run_make(clone, "make evaluate", *SHORT)
     return clone
 
 
@@ -304,7 +304,7 @@ def test_the_notebook_runs(trained):
                 short = of_own_recipe if "=mine" in command else SHORT
                 said += run_make(trained, command, *short)
     assert "question → problem" in said and "grpo: done, in outputs/mine/grpo" in said
-    assert "form or reasoning? base → grpo" in said
+    assert "format or reasoning? base → grpo" in said
     assert (trained / "page.html").stat().st_size > 100_000
 
 

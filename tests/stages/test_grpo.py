@@ -253,7 +253,7 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_pa
     assert "(n = 3 × 2, temperature `1.5`, top_p `0.9`) | avg@2 |" in out
     assert "left out, for it is not finished: grpo\n" in out
     assert "my-exam (n = 2)" in out and "arithmetic-digits-1 (n = 5)" in out
-    assert "| base+example |" in out and "form or reasoning? base → sft, strict" in out
+    assert "| base+example |" in out and "format or reasoning? base → sft, strict" in out
     head = read_lines(tmp_path / "eval/my-exam/base+example.jsonl")[0]
     assert head["example"].startswith("What is ")
 

@@ -109,7 +109,7 @@ def test_a_check_loads_no_reward_model_and_the_audit_leaves_it_out(
     assert findings(with_model(reward_folder)) == []
     output = capsys.readouterr().out
     assert f"audit: rewards.{reward_folder} is left out" in output
-    assert "audit: no cheat earns more than an honest answer" in output
+    assert "audit: no reward hack earns more than an honest answer" in output
     [fault] = findings(with_model("some/model"))
     assert fault.level == "note"
     assert fault.message.startswith("not seen: reward model some/model: ")

@@ -23,9 +23,9 @@ from training.watch import CORRECT, NAMES, WINDOW, advice_on
 RECIPE = filled({"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}})
 RECORDED = Path(__file__).parent / "recorded"
 TROUBLE = (ROOT / "docs/trouble.md").read_text(encoding="utf-8")
-FORM, CUT = "rewards/format_tags/mean", "completions/clipped_ratio"
+FORMAT, CUT = "rewards/format_tags/mean", "completions/clipped_ratio"
 MISMATCH = "sampling/sampling_logp_difference/mean"
-WELL = {"reward": 0.75, CORRECT: 0.5, FORM: 1.0, FLAT: 0.4, CUT: 0.1, "entropy": 0.4}
+WELL = {"reward": 0.75, CORRECT: 0.5, FORMAT: 1.0, FLAT: 0.4, CUT: 0.1, "entropy": 0.4}
 WELL[MISMATCH] = 0.03
 
 
@@ -84,7 +84,7 @@ def test_a_single_line_says_nothing(key, value):
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {CORRECT: 0.01, FORM: 0.3}, {FLAT: 0.55}, {CUT: 0.25}, {CORRECT: 0.95}]
+    "values", [{}, {CORRECT: 0.01, FORMAT: 0.3}, {FLAT: 0.55}, {CUT: 0.25}, {CORRECT: 0.95}]
 )
 def test_a_healthy_run_is_told_nothing(values):
     assert told(logged((40, values))) == []
@@ -93,7 +93,7 @@ def test_a_healthy_run_is_told_nothing(values):
 @pytest.mark.parametrize("missing", list(WELL))
 def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
     """Without vLLM there is no difference; a reward may be absent or of the user's own."""
-    sick = {"entropy": 0.004, CORRECT: 0.01, "reward": 0.26, FORM: None, FLAT: 1.0, CUT: 0.6}
+    sick = {"entropy": 0.004, CORRECT: 0.01, "reward": 0.26, FORMAT: None, FLAT: 1.0, CUT: 0.6}
     sick |= {"rewards/f/mean": 0.0, "rewards/f/std": 0.0, MISMATCH: 0.09}
     history = logged((40, sick | {missing: ...}))
     assert told(history) == told([line | {missing: None} for line in history]) != []
@@ -117,7 +117,7 @@ def test_lines_of_single_passes_are_judged_too():
     history = logged((30, {}))
     for first, second in zip(history[::2], history[1::2], strict=True):
         first[CUT] = 0.6
-        for key in ("reward", CORRECT, FORM, FLAT, CUT, MISMATCH):
+        for key in ("reward", CORRECT, FORMAT, FLAT, CUT, MISMATCH):
             del second[key]
     assert told(history) == [(75, "truncated")]
 
@@ -224,7 +224,7 @@ THRESHOLDS = {  # as docs/trouble.md writes them
     "truncated": f"above {watch.TRUNCATED:.0%}",
     "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and"
     f" below {watch.SOLVED:.0%} right",
-    "form only": f"above {watch.FORM_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
+    "format only": f"above {watch.FORMAT_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
     "sampler mismatch": f"above {watch.MISMATCH:g}",
 }
 

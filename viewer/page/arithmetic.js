@@ -2,7 +2,7 @@
 // The arithmetic of a group's advantages, as trl 1.16 does it (DeepSeekMath, arXiv:2402.03300,
 // section 4.1.2).
 
-const SMALLEST_STD = 1e-4; // which trl adds to the deviation
+const SMALLEST_STD = 1e-4; // which trl adds to the standard deviation
 
 /** {mean, std} of the values that are not null; std with one degree of freedom less, 0 for one. */
 function moments(values) {
