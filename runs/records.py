@@ -143,7 +143,11 @@ def read_metrics(run: Path) -> list[dict]:
     right (see `schema.configs.RIGHT`). A line that a full disk tore is left out."""
     lines = []
     for line in map(renamed, read_lines(run / "metrics.jsonl")):
-        numbers = {key: value for key, value in line.items() if key == RIGHT or isfinite(value)}
+        numbers = {}
+        for key, value in line.items():
+            # A number that is not finite is saved as null.
+            if key == RIGHT or (value is not None and isfinite(value)):
+                numbers[key] = value
         lines.append(numbers)
     return lines
 

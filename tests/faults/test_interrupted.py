@@ -195,7 +195,7 @@ def sampled_again(folder: Path) -> dict[str, bytes]:
 def test_an_interrupted_run_ends_as_one_that_nothing_happened_to(row, runs, tmp_path):
     whole, run = runs.uninterrupted(row), tmp_path / "run"
     runs.begin(row, run)
-    command, folder = runs.command(row, run), run / (row.folder or row.stage)
+    command, folder = runs.command(row, run), run / (row.folder or row.stage.replace("-", "_"))
     options = {"processes": row.processes, "before": WAYS[row.way]}
     started = Started("stages", row.stage, *command, cwd=ROOT, **options)
     started.until(lambda: reached(folder, row.after))
