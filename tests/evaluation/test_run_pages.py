@@ -135,7 +135,7 @@ def test_the_report_says_what_happened(run):
         "How did it learn?",
     ]
     assert headings(report)[4:] == [f"A group of step {step}" for step in (10, 20, 30)]
-    assert "30 steps on `a card` in 80 s: sampling 75.0%, update 25.0%" in report
+    assert "30 steps on `a GPU` in 80 s: sampling 75.0%, update 25.0%" in report
     assert "2 + 1?" not in report  # another group
     assert "It was not evaluated: nothing is known of its accuracy." in card
     sections = {part.partition("\n")[0]: part for part in report.split("\n## ")}
