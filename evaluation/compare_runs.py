@@ -20,7 +20,7 @@ from runs.records import stage_of, title, validation_folder
 from runs.state import RunState, read_run
 from schema.configs import SECTIONS, ZERO_VARIANCE
 from schema.sections import flat
-from schema.settings import without_usual
+from schema.settings import to_show
 
 SEED = r"seed-\d{1,10}"
 
@@ -149,14 +149,14 @@ def validation_answers(run: RunState) -> dict[str, Answered] | str:
 
 
 def recipe_values(run: RunState, compared: Iterable[str] = SECTIONS) -> dict[str, object]:
-    """The values of a run's recipe by `section.key`, and its hardware, without seed and folder. A
-    library's section that is not among the `compared` ones is without its defaults."""
+    """The values of a run's recipe by `section.key`, and its hardware, without seed and folder; of
+    a library's section that is not among the `compared` ones what `to_show` leaves."""
     recipe = dict(run.recipe)
     for key in ("seed", "output_dir"):
         recipe.pop(key, None)
     for section in SECTIONS:
         if section not in compared and isinstance(recipe.get(section), dict):
-            recipe[section] = without_usual(section, recipe[section])
+            recipe[section] = to_show(section, recipe[section])
     recipe["hardware"] = run.versions.get("hardware")
     values = flat(recipe)
     key = "data.rejection_sampling.model"

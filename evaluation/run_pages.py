@@ -34,7 +34,7 @@ from runs.records import (
 from runs.state import RunState, read_run
 from schema.configs import ACCURACY, RIGHT
 from schema.names import RESERVED, name_and_arguments
-from schema.settings import usual, without_usual
+from schema.settings import to_show, usual
 from schema.stages import STAGES
 from training.tiny_models import BUILDERS
 from training.watch import PARTS, advice_on
@@ -294,7 +294,7 @@ def report(run: RunState, has_curves: bool) -> str:
 
 def recipe_line(run: RunState) -> dict:
     """What its stages set, and the weights of its rewards."""
-    grpo = without_usual("grpo", run.section("grpo"))
+    grpo = to_show("grpo", run.section("grpo"))
     sft = run.section("sft")
     rewards = run.section("rewards")
     weights = {name: rewards[name].get("weight", 1.0) for name in rewards}

@@ -21,6 +21,7 @@ MACHINE = "this machine"
 SHARE = "the share of one of {} processes"
 # Validation problems in a batch, for each completion of a training batch, if transformers answers.
 EVALUATED = 2
+SIZES = ("num_generations", "r")  # a page shows them even where they are defaults
 
 
 class Machine(NamedTuple):
@@ -172,6 +173,13 @@ def without_usual(section: str, values: dict[str, Any]) -> dict[str, Any]:
         if key not in defaults or value != defaults[key]:
             chosen[key] = value
     return chosen
+
+
+def to_show(section: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a section that a page shows: those that are no defaults, and the size of a
+    group and of an adapter, which a reader looks for."""
+    sizes = {key: values[key] for key in SIZES if key in values}
+    return sizes | without_usual(section, values)
 
 
 def _as_meant(recipe: Recipe, section: str) -> dict[str, Any]:

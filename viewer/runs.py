@@ -21,7 +21,7 @@ from runs.records import (
 from runs.state import RunState
 from schema.configs import RIGHT, SAMPLED_AT_ONCE, SECTIONS, STEP
 from schema.sections import flat
-from schema.settings import without_usual
+from schema.settings import to_show
 from training.watch import advice_on
 
 # The settings that the page uses; their defaults are trl's.
@@ -155,7 +155,7 @@ def about(run: RunState) -> dict[str, dict[str, str]]:
     short = dict(run.recipe)
     for name in SECTIONS:
         if run.section(name):
-            short[name] = without_usual(name, run.section(name))
+            short[name] = to_show(name, run.section(name))
     data = {key: run.data[key] for key in ("problems", "sha256") if key in run.data}
     return {
         "recipe": _texts_by_key(reduced(short)),

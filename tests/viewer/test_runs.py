@@ -12,6 +12,7 @@ from evaluation.pages import page
 from runs.records import find_runs, name_of, run_file
 from runs.state import RunState
 from schema.recipe import load_recipe
+from schema.settings import to_show
 from tests import made_runs
 from tests.support import write_lines
 from tests.tables import cases, lacking
@@ -218,6 +219,8 @@ def test_a_run_says_what_it_was_made_of(tmp_path):
     told = about(path)
     assert told["recipe"]["grpo.logging_steps"] == told["filled"]["grpo.logging_steps"] == "7"
     assert "grpo.beta" not in told["recipe"] and told["filled"]["grpo.beta"] == "0.0"
+    assert told["recipe"]["grpo.num_generations"] == "8"  # trl's default, and yet of interest
+    assert to_show("adapter", {"r": 8, "bias": "none"}) == {"r": 8}
     assert told["data"] == {"problems": "5", "sha256": "ab"}
     assert told["versions"]["hardware"] == "a CPU"
 
