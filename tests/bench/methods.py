@@ -259,13 +259,27 @@ def run(name: str, seeds: list[int], arms: list[str], file: Path):
             print(f"{name}, {arm_name}, seed {seed}: {share:.1%} greedily", flush=True)
 
 
-def accuracy(line: dict) -> float:
-    """The share of right samples, from 0 to 1."""
-    return statistics.mean(int(digit) / line["samples"] for digit in line["right"])
+def share_right(line: dict, number: int) -> float:
+    """The share of a problem's samples that are right, from 0 to 1."""
+    return int(line["right"][number]) / line["samples"]
 
 
-def pass_at_8(line: dict) -> float:
-    return statistics.mean(digit != "0" for digit in line["right"])
+def is_solved(line: dict, number: int) -> float:
+    """1.0 where one of a problem's samples is right, else 0.0: pass@8 for eight samples."""
+    return float(line["right"][number] != "0")
+
+
+# A column's title: which outcomes, and what a problem scores in them.
+MEASURES = {
+    "greedily": ("greedy", share_right),
+    "sampled": ("sampled", share_right),
+    "pass@8": ("sampled", is_solved),
+}
+
+
+def scores_of(line: dict, score: Callable[[dict, int], float]) -> list[float]:
+    """What each problem scores, in their order."""
+    return [score(line, number) for number in range(len(line["right"]))]
 
 
 def in_percent(values: list[float]) -> str:
@@ -276,17 +290,22 @@ def in_percent(values: list[float]) -> str:
     return f"{100 * mean:.1f} ± {100 * half:.1f}"
 
 
-def over_problems(pairs: list[tuple[dict, dict]]) -> str:
-    """The half-width of a 95 % interval, in points, of a paired difference averaged over seeds, if
-    the problems were drawn anew."""
-    differences: list[float] = []
-    for number in range(len(pairs[0][0]["right"])):
-        of_problem = [
-            (int(arm["right"][number]) - int(control["right"][number])) / arm["samples"]
-            for arm, control in pairs
-        ]
-        differences.append(statistics.mean(of_problem))
-    return f"{196 * statistics.stdev(differences) / math.sqrt(len(differences)):.1f}"
+def gain(pairs: list[tuple[list[float], list[float]]]) -> str:
+    """The paired difference of an arm to its control in points, with its 95 % intervals over seeds
+    and, if the problems were drawn anew, over problems.
+
+    Args:
+        pairs: for each seed, what the arm's and the control's problems score.
+    """
+    by_seed = []
+    for own_scores, control_scores in pairs:
+        by_seed.append(statistics.mean(own_scores) - statistics.mean(control_scores))
+    by_problem = []
+    for number in range(len(pairs[0][0])):
+        differences = [own[number] - control[number] for own, control in pairs]
+        by_problem.append(statistics.mean(differences))
+    half = 196 * statistics.stdev(by_problem) / math.sqrt(len(by_problem))
+    return f"{in_percent(by_seed)} (problems ± {half:.1f})"
 
 
 def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> str:
@@ -294,32 +313,24 @@ def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> s
     seeds that choose settings, or of those that report."""
     lines = [line for line in lines if (line["seed"] > TUNING) is tuning]
     by_key = {(line["arm"], line["seed"], line["measure"]): line for line in lines}
-    rows = [
-        f"| arm | completions | updates | seeds | greedy | − {control} | sampled | − {control} "
-        "| pass@8 |",
-        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    titles = ["arm", "completions", "updates", "seeds"]
+    for title in MEASURES:
+        titles += [title, f"− {control}"]
+    rows = [f"| {' | '.join(titles)} |", "|---|---:|---|---:" + "|---:" * 6 + "|"]
     for arm in ARMS[task]:
         seeds = sorted(seed for name, seed, kind in by_key if (name, kind) == (arm, "greedy"))
         if not seeds:
             continue
         first = by_key[arm, seeds[0], "greedy"]
         cells = [arm, f"{first['completions']:,}", first["updates"], str(len(seeds))]
-        for kind in ("greedy", "sampled"):
-            own = [by_key[arm, seed, kind] for seed in seeds]
-            cells.append(in_percent([accuracy(line) for line in own]))
-            pairs = [
-                (by_key[arm, seed, kind], by_key[control, seed, kind])
-                for seed in seeds
-                if (control, seed, kind) in by_key
-            ]
-            if arm == control or not pairs:
-                cells.append("")
-            else:
-                gains = [accuracy(one) - accuracy(two) for one, two in pairs]
-                cells.append(f"{in_percent(gains)} (problems ± {over_problems(pairs)})")
-        sampled = [by_key[arm, seed, "sampled"] for seed in seeds]
-        cells.append(in_percent([pass_at_8(line) for line in sampled]))
+        for kind, score in MEASURES.values():
+            scores = {seed: scores_of(by_key[arm, seed, kind], score) for seed in seeds}
+            cells.append(in_percent([statistics.mean(values) for values in scores.values()]))
+            pairs = []
+            for seed in seeds:
+                if arm != control and (control, seed, kind) in by_key:
+                    pairs.append((scores[seed], scores_of(by_key[control, seed, kind], score)))
+            cells.append(gain(pairs) if pairs else "")
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -333,17 +344,20 @@ def draw(lines: list[dict], task: str, picture: Path):
     titles = {"greedy": "greedily", "sampled": "sampled at temperature 1"}
     for axes, (measure_name, title) in zip(all_axes, titles.items(), strict=True):
         own = [line for line in reported if line["measure"] == measure_name]
-        start = [accuracy(line) for line in own if line["arm"] == "warm start"]
+        means = {}
+        for line in own:
+            means[line["arm"], line["seed"]] = statistics.mean(scores_of(line, share_right))
+        start = [share for (arm, _), share in means.items() if arm == "warm start"]
         axes.axhline(statistics.mean(start), linestyle="--", color="gray", label="warm start")
         for method, arms in CURVES[task].items():
             points = []
             for arm in arms:
-                values = [accuracy(line) for line in own if line["arm"] == arm]
+                values = [share for (name, _), share in means.items() if name == arm]
                 if len(values) > 1:
                     points.append((ARMS[task][arm].completions, *over_seeds(values)))
             if points:
-                completions, means, halves = zip(*points, strict=True)
-                axes.errorbar(completions, means, halves, marker="o", capsize=3, label=method)
+                completions, shares, halves = zip(*points, strict=True)
+                axes.errorbar(completions, shares, halves, marker="o", capsize=3, label=method)
         axes.set(title=f"right on test problems, {title}", xlabel="completions", xscale="log")
     all_axes[1].legend(fontsize=7, frameon=False)
     figure.savefig(picture, dpi=150)
@@ -356,6 +370,7 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--arms", nargs="+", default=[])
     parser.add_argument("--tuning", action="store_true", help="the table of the seeds that choose")
+    parser.add_argument("--control", default="RFT", help="the arm that others are compared with")
     parser.add_argument("--file", type=Path, default=Path("methods.png"), help="the picture")
     options = parser.parse_args()
     file = STUDY / f"{options.task}.jsonl"
@@ -367,7 +382,7 @@ def main():
         if options.verb == "picture":
             draw(lines, options.task, options.file)
         else:
-            print(table(lines, options.task, options.tuning))
+            print(table(lines, options.task, options.tuning, options.control))
 
 
 if __name__ == "__main__":

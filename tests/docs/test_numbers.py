@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from evaluation.statistics import over_seeds
+from tests.bench import methods
 from tests.rewards.verifier.judged_rows import TABLES, judged_rows
 from tests.support import ROOT
 
@@ -92,3 +93,23 @@ def test_the_study_of_settings_is_what_its_lines_say(arm, settings, rate):
     assert interval(ratios(two_to_four, arm, START)) in row
     with_all = " ".join(section.split())
     assert interval(ratios(four, arm, 0.0)) in with_all  # with the seed that the rule leaves out
+
+
+def test_the_study_of_methods_is_recomputed_from_its_outcomes():
+    study = ROOT / "docs/study/methods"
+    text = (study / "tiny.jsonl").read_text(encoding="utf-8")
+    outcomes = [json.loads(line) for line in text.splitlines()]
+    rows = methods.table(outcomes, "tiny", False, "RFT, twice the updates").splitlines()
+    complete = [row for row in rows if row.split("|")[4].strip() == "5"]
+    assert len(complete) == 5
+    plan = (study / "plan.md").read_text(encoding="utf-8")
+    assert all(row in plan for row in complete)
+    page = (ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+    for row in complete:
+        cells = [cell.strip() for cell in row.split("|")[1:-1]]
+        shown = f" | {cells[2]} | {cells[4]} | {cells[6]} | {cells[8]} |"
+        assert shown in page, row
+    policy = complete[1].split("|")
+    for cell, sign in ((policy[6], ""), (policy[8], "−"), (policy[10], "+")):
+        mean, half, over_problems = re.findall(r"\d+\.\d", cell)
+        assert f"{sign}{mean} ± {half}" in page and f"± {over_problems}" in page
