@@ -227,11 +227,11 @@ class Answers:
         RecipeError where the file is not what an evaluation wrote."""
         try:
             rows = [self.all_rows[answer["id"]] for answer in answers]
-            responses = [str(answer["response"]) for answer in answers]
+            completions = [str(answer["completion"]) for answer in answers]
         except LookupError:
             message = f"{self.file} is not what an evaluation of these problems wrote"
             raise RecipeError([f"{message}: move it, or delete it"]) from None
-        lines = judged(rows, responses, self.recipe.strict, self.recipe.tolerance)
+        lines = judged(rows, completions, self.recipe.strict, self.recipe.tolerance)
         self.answers = []
         changed = 0
         for answer, line in zip(answers, lines, strict=True):
@@ -331,8 +331,8 @@ class Answers:
         """The lines of the answers' file for the completions of a batch."""
         opening = "<think>" if self.opened else ""
         rows = [self.rows[i] for i, _ in batch]
-        responses = [opening + completion.text for completion in completions]
-        lines = judged(rows, responses, self.recipe.strict, self.recipe.tolerance)
+        texts = [opening + completion.text for completion in completions]
+        lines = judged(rows, texts, self.recipe.strict, self.recipe.tolerance)
         answers = []
         for (i, sample), completion, line in zip(batch, completions, lines, strict=True):
             answer = {"id": i, "sample": sample, **line}
@@ -354,10 +354,10 @@ def batches_by_length(
     return {n: all_samples[start : start + size] for n, start in enumerate(starts)}
 
 
-def judge_rows(rows: list[dict], responses: list[str], **options) -> list[Verdict]:
-    """The verdict on a response to each row. `options`: those of `judge_all`."""
+def judge_rows(rows: list[dict], completions: list[str], **options) -> list[Verdict]:
+    """The verdict on a completion for each row. `options`: those of `judge_all`."""
     return judge_all(
-        responses,
+        completions,
         [row["solution"] for row in rows],
         [row.get("problem") for row in rows],
         **options,
@@ -375,27 +375,27 @@ def _kinds(row: dict) -> dict[str, str | None]:
 
 
 def judged(
-    rows: list[dict], responses: list[str], strict: bool, tolerance: float = 0.0
+    rows: list[dict], completions: list[str], strict: bool, tolerance: float = 0.0
 ) -> list[dict]:
-    """A line of the answers' file for each response. `right` is what the reward would say in
+    """A line of the answers' file for each completion. `right` is what the reward would say in
     training, by its contract; `lenient` reads the last number where that finds none; `strict`
     reads a closed `<answer>` block alone."""
     n = len(rows)
     # One call for the three readings, so that its worker processes start once.
     reading = [CONTRACT] * n + [LENIENT] * n + [STRICT] * n
-    verdicts = judge_rows(rows * 3, responses * 3, reading=reading, tolerance=tolerance)
+    verdicts = judge_rows(rows * 3, completions * 3, reading=reading, tolerance=tolerance)
     lines = []
     readings = zip(
-        rows, responses, verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True
+        rows, completions, verdicts[:n], verdicts[n : 2 * n], verdicts[2 * n :], strict=True
     )
-    for row, response, by_contract, lenient, in_format in readings:
+    for row, completion, by_contract, lenient, in_format in readings:
         verdict = in_format if strict else by_contract
         lines.append(
             {
                 "problem": prompt.question_text(prompt.messages(row, None)),
                 **_kinds(row),
                 "gold": row["solution"],
-                "response": response,
+                "completion": completion,
                 "answer": verdict.answer,
                 "right": verdict.right,
                 "lenient": lenient.right,

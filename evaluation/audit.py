@@ -27,14 +27,14 @@ from schema.stages import audits_before_training
 from training.scoring import guarded_rewards
 
 AUDITED = 20  # problems whose golds can be judged, on which `make check` and `make grpo` pay hacks
-BATCH = 100  # responses that a reward gets at once
+BATCH = 100  # completions that a reward gets at once
 SECONDS = 60  # limit for a reward on one batch
 _ABOVE = 1e-6  # two sums of the same rewards may differ by this much
 
 
 class Problem(NamedTuple):
-    """What the responses are made of. `gold` is a right answer; `wrong_answers` are golds of other
-    problems that are wrong answers to this one."""
+    """What the completions are made of. `gold` is a right answer; `wrong_answers` are golds of
+    other problems that are wrong answers to this one."""
 
     text: str
     gold: str
@@ -161,10 +161,10 @@ def _few_words(p: Problem) -> str:
 
 
 class Pay(NamedTuple):
-    """What one kind of response earned. `earned`: the weighted sum of its rewards on each problem.
-    `paid`: what each reward paid on each problem, without its weight, of shape (problems, rewards);
-    NaN for None. `beats`: the number of problems on which it earns more than it should. `more`:
-    whether it earns more than an honest answer on any problem, not only as much."""
+    """What one kind of completion earned. `earned`: the weighted sum of its rewards on each
+    problem. `paid`: what each reward paid on each problem, without its weight, of shape (problems,
+    rewards); NaN for None. `beats`: the number of problems on which it earns more than it should.
+    `more`: whether it earns more than an honest answer on any problem, not only as much."""
 
     name: str
     kind: str
@@ -198,27 +198,27 @@ def with_wrong_answers(rows: list[dict], tolerance: float = 0.0) -> list[Problem
     while True:  # as many candidates as each problem still needs wrong answers
         pairs = []
         compared = []
-        responses = []
+        completions = []
         for problem, answers in zip(problems, candidates, strict=True):
             for answer in islice(answers, 3 - len(problem.wrong_answers)):
                 pairs.append((problem, answer))
                 compared.append({"solution": problem.gold})
-                responses.append(f"<answer>{answer}</answer>")
+                completions.append(f"<answer>{answer}</answer>")
         if not pairs:
             return problems
-        verdicts = judge_rows(compared, responses, tolerance=tolerance)
+        verdicts = judge_rows(compared, completions, tolerance=tolerance)
         for (problem, answer), verdict in zip(pairs, verdicts, strict=True):
             if verdict.right is False:
                 problem.wrong_answers.append(answer)
 
 
-def score_responses(problems: list[Problem], rows: list[dict], recipe: Recipe) -> list[Pay]:
-    """What each kind of response earned, the best paid first. `rows` are the problems' rows."""
+def score_completions(problems: list[Problem], rows: list[dict], recipe: Recipe) -> list[Pay]:
+    """What each kind of completion earned, the best paid first. `rows` are the problems' rows."""
     rewards = guarded_rewards(recipe, SECONDS)
     weights = list(recipe.weights.values())
     pays = []
-    for kind, responses in _responses(recipe):
-        for name, respond in responses.items():
+    for kind, completions in _completions(recipe):
+        for name, respond in completions.items():
             paid = _paid(list(map(respond, problems)), rows, recipe, rewards)
             pays.append(Pay(name, kind, np.nansum(paid * weights, axis=1), paid))
     right = _best_paid(pays, "right")
@@ -227,8 +227,8 @@ def score_responses(problems: list[Problem], rows: list[dict], recipe: Recipe) -
     return sorted(compared, key=lambda pay: -pay.earned.sum())
 
 
-def _responses(recipe: Recipe) -> list[tuple[str, dict[str, Callable]]]:
-    """(kind, the functions that make the responses of that kind by their names)."""
+def _completions(recipe: Recipe) -> list[tuple[str, dict[str, Callable]]]:
+    """(kind, the functions that make the completions of that kind by their names)."""
     tables = [("right", RIGHT), ("wrong", WRONG), ("trick", TRICKS), ("hack", HACKS)]
     if recipe.tools:
         tables.append(("hack", ON_TOOLS))
@@ -236,7 +236,7 @@ def _responses(recipe: Recipe) -> list[tuple[str, dict[str, Callable]]]:
 
 
 def _best_paid(pays: list[Pay], kind: str) -> np.ndarray:
-    """What an honest response of a kind earns on each problem, in its best paid style."""
+    """What an honest completion of a kind earns on each problem, in its best paid style."""
     return np.max([pay.earned for pay in pays if pay.kind == kind], axis=0)
 
 
@@ -281,7 +281,7 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
     problems = with_wrong_answers(rows, recipe.tolerance)
-    table = score_responses(problems, rows, recipe)
+    table = score_completions(problems, rows, recipe)
     blind = dict(blind_rewards(table, recipe))
     teaches_nothing = blind.keys() == {name for name, weight in recipe.weights.items() if weight}
     level = "error" if audits_before_training() else "warning"
@@ -324,28 +324,28 @@ def abbreviated(names: list[str]) -> str:
 
 
 def _paid(
-    responses: list[str | list[dict]], rows: list[dict], recipe: Recipe, rewards: list[Callable]
+    completions: list[str | list[dict]], rows: list[dict], recipe: Recipe, rewards: list[Callable]
 ) -> np.ndarray:
-    """What each reward pays for one response to each row, of shape (rows, rewards)."""
+    """What each reward pays for one completion to each row, of shape (rows, rewards)."""
     batches = []
     for start in range(0, len(rows), BATCH):
         batch = slice(start, start + BATCH)
-        columns = _columns(responses[batch], rows[batch], recipe)
+        columns = _columns(completions[batch], rows[batch], recipe)
         paid = [reward(**columns) for reward in rewards]
         batches.append(np.array(paid, dtype=float).T)
     return np.concatenate(batches)
 
 
-def _columns(responses: list[str | list[dict]], rows: list[dict], recipe: Recipe) -> dict:
+def _columns(completions: list[str | list[dict]], rows: list[dict], recipe: Recipe) -> dict:
     """The columns that the trainer would call a reward with. Rewards that count tokens see one
     token for every four characters."""
     columns = defaultdict(list)
     keys = list(for_rewards(rows[0]))
-    for response, row in zip(responses, rows, strict=True):
-        columns["completion_ids"].append(list(range(len(prompt.transcript(response)) // 4)))
-        if isinstance(response, str):
-            response = [{"role": "assistant", "content": response}]
-        columns["completions"].append(response)
+    for text, row in zip(completions, rows, strict=True):
+        columns["completion_ids"].append(list(range(len(prompt.transcript(text)) // 4)))
+        if isinstance(text, str):
+            text = [{"role": "assistant", "content": text}]
+        columns["completions"].append(text)
         columns["prompts"].append(prompt.messages(row, recipe.prompt.system))
         columns["think_opened"].append(False)
         for_reward = for_rewards(row)

@@ -176,11 +176,11 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
 def _verdicts(rows: list[dict], answers: list[str], recipe: Recipe) -> list[bool | None]:
     """Whether each answer, in a box and in the format that the recipes ask for, is right for its
     row."""
-    responses = [
+    completions = [
         completion("So it is.", rf"\boxed{{{answer}}}", opened=False) for answer in answers
     ]
     reading = STRICT if recipe.strict else CONTRACT
-    verdicts = judge_rows(rows, responses, reading=reading, tolerance=recipe.tolerance)
+    verdicts = judge_rows(rows, completions, reading=reading, tolerance=recipe.tolerance)
     return [verdict.right for verdict in verdicts]
 
 

@@ -427,17 +427,17 @@ def accept(completions: list[dict], rows: list[dict], tolerance: float = 0.0) ->
     answers in one, and so is an answer without reasoning.
     """
     right = []
-    responses = []
+    right_texts = []
     for completion in completions:
         if completion["right"] is True and not completion["truncated"]:
             right.append(completion)
-            responses.append(completion["response"])
+            right_texts.append(completion["completion"])
     format_tags = reward_function("format_tags")
-    has_format = format_tags(responses)
+    has_format = format_tags(right_texts)
     solutions = []
     texts = []
     for completion, in_format in zip(right, has_format, strict=True):
-        parts = re.split("</?(?:think|answer)>", completion["response"])
+        parts = re.split("</?(?:think|answer)>", completion["completion"])
         if in_format:
             reasoning = parts[1]
             answer = parts[3].strip()

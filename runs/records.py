@@ -236,6 +236,8 @@ def read_answers(file: Path) -> list[dict]:
     try:
         lines = all_lines(file)
         for answer in lines[1:]:
+            if "response" in answer:  # as an earlier version called it
+                answer["completion"] = answer.pop("response")
             for key in ANSWER_KEYS:
                 answer[key]
     except (ValueError, TypeError, LookupError) as error:

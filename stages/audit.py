@@ -1,8 +1,8 @@
 """What would a reward hack earn from a recipe's rewards, on a sample of its own data, before any
 GPU hour is spent?
 
-Every gold answer is echoed in the recipe's format and must be judged right. Then every response of
-evaluation/audit.py is scored. A hack that earns more than an honest mistake on the same problem
+Every gold answer is echoed in the recipe's format and must be judged right. Then every completion
+of evaluation/audit.py is scored. A hack that earns more than an honest mistake on the same problem
 fails the audit (exit code 1), and so does a trick around the right answer that earns more than the
 right answer given plainly.
 """
@@ -17,7 +17,7 @@ from evaluation.audit import (
     Pay,
     abbreviated,
     blind_rewards,
-    score_responses,
+    score_completions,
     with_wrong_answers,
     without_reward_models,
 )
@@ -49,7 +49,7 @@ def main(recipe: Recipe, rows: int = 100):
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
     problems = with_wrong_answers(gradable, recipe.tolerance)
-    table = score_responses(problems, gradable, recipe)
+    table = score_completions(problems, gradable, recipe)
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]
     for name, message in blind_rewards(table, recipe):
@@ -65,7 +65,7 @@ def _table(table: list[Pay], recipe: Recipe) -> str:
     lines = [
         f"{recipe.name}: {mix}; {len(table[0].earned)} problems",
         "",
-        "  mean    most  kind   response",
+        "  mean    most  kind   completion",
     ]
     for pay in table:
         mean = sum(pay.earned) / len(pay.earned)

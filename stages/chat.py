@@ -42,7 +42,7 @@ def main(run: list[str]):
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
     sys.stdin.reconfigure(errors="backslashreplace")
     asked_question = ""
-    response = ""
+    completion = ""
     while True:
         if sys.stdin.isatty():
             print("\n> ", end="", flush=True)
@@ -54,26 +54,26 @@ def main(run: list[str]):
             say(f"\n> {question[:1000]}")
         command, _, gold = question.partition(" ")
         if command == "/gold":
-            say(verdict(recipe, asked_question, response, gold))
+            say(verdict(recipe, asked_question, completion, gold))
         elif command == "/help":
             say(COMMANDS)
         elif command.startswith("/"):
             say(f"there is no {command}:\n{COMMANDS}")
         else:
             asked_question = question
-            response = answer(question)
+            completion = answer(question)
 
 
-def verdict(recipe: Recipe, question: str, response: str, gold: str) -> str:
-    """The verdict of the recipe's reward on a response, and its reason, as a line."""
+def verdict(recipe: Recipe, question: str, completion: str, gold: str) -> str:
+    """The verdict of the recipe's reward on a completion, and its reason, as a line."""
     from evaluation.answers import judged
 
-    if not response:
+    if not completion:
         return "ask a question first, then give its right answer: /gold 42"
     if not gold:
         return "give its right answer: /gold 42"
     row = {"problem": question, "solution": gold}
-    [judgement] = judged([row], [response], recipe.strict, recipe.tolerance)
+    [judgement] = judged([row], [completion], recipe.strict, recipe.tolerance)
     word = {True: "right", False: "wrong", None: "not judged"}[judgement["right"]]
     read = f" (read: {judgement['answer']})" if judgement["answer"] else ""
     return clean(f"{word}: {judgement['reason']}{read}")

@@ -158,6 +158,6 @@ def evaluation(folder: Path, hostile: bool = False):
             line |= dict.fromkeys(("right", "strict", "lenient"), right)
             line |= {"answer": "78"[not right], "reason": "equal" if right else "not equal"}
             line["problem"] = f"Question {i}" + (HOSTILE[0] if hostile else "")
-            line["response"] = HOSTILE[2] if hostile else f"{label} says {i}"
+            line["completion"] = HOSTILE[2] if hostile else f"{label} says {i}"
             lines.append(line)
         write_lines(folder / f"{label}.jsonl", lines)

@@ -262,4 +262,4 @@ def pair(
 
 def _pair_entry(label: str, answer: dict) -> dict[str, Any]:
     entry = {key: answer.get(key) for key in PAIR_COLUMNS}
-    return entry | {"label": label, "text": str(answer.get("response") or "")[:CUT]}
+    return entry | {"label": label, "text": str(answer.get("completion") or "")[:CUT]}

@@ -97,7 +97,7 @@ def measured(setting: str, seed: int, stage: str = "grpo") -> list[float]:
     """The four measures of a trained setting; the first three of a warm start."""
     folder = ROOT / setting / f"seed-{seed}"
     answers = list(read_lines(folder / f"eval/models/validation/{stage}.jsonl"))[1:]
-    texts = [answer["response"] for answer in answers]
+    texts = [answer["completion"] for answer in answers]
     scores = [
         [answer["right"] is True for answer in answers],
         format_tags(texts),

@@ -60,7 +60,7 @@ def test_both_engines_answer_alike(tmp_path):
     assert ours.keys() == theirs.keys() and len(ours) == 2
     for label in ours:
         pairs = [(ours[label][i], theirs[label][i]) for i in range(50)]
-        same = [(a, b) for a, b in pairs if a["response"] == b["response"]]
+        same = [(a, b) for a, b in pairs if a["completion"] == b["completion"]]
         print(f"{label}: {len(same)} of {len(pairs)} answers are the same")
         which = "adapter" if label.endswith("sft") else "base"
         title = f"vLLM and transformers in {DTYPE}, {which}: same answers"
@@ -69,7 +69,7 @@ def test_both_engines_answer_alike(tmp_path):
         assert all((a["tokens"], a["truncated"]) == (b["tokens"], b["truncated"]) for a, b in same)
     base, tuned = theirs.values()
     # the adapter is really there
-    assert sum(base[i]["response"] != tuned[i]["response"] for i in range(50)) > 40
+    assert sum(base[i]["completion"] != tuned[i]["completion"] for i in range(50)) > 40
 
 
 COUNTING = """

@@ -131,7 +131,7 @@ def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_pat
     early, *answers, bare, commands, unknown, too_long, _ = (
         answer.partition("\n")[2].strip() for answer in said.split("\n> ")[1:]
     )
-    assert answers[::3] == [line["response"] for line in lines]
+    assert answers[::3] == [line["completion"] for line in lines]
     for answer, line in zip(answers[1::3], lines, strict=True):
         word = "right" if line["right"] else "wrong"
         assert answer == f"{word}: {line['reason']} (read: {line['answer']})"

@@ -57,7 +57,7 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
         assert judge(response, row["solution"], reading=STRICT).right
         lines = row["reasoning"].splitlines()
         sources = [each for each in completions if each["problem"] == row["problem"]]
-        texts = [each["response"] for each in sources if not each["truncated"]]
+        texts = [each["completion"] for each in sources if not each["truncated"]]
         assert any(all(line in text for line in lines) for text in texts)
     right = [each for each in completions if each["right"] and not each["truncated"]]
     assert 8 <= len(right) < 96  # or this shows nothing

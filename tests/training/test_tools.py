@@ -11,7 +11,7 @@ from data import prompt
 from data.made import products
 from data.problems import load
 from evaluation import engines
-from evaluation.audit import score_responses, with_wrong_answers
+from evaluation.audit import score_completions, with_wrong_answers
 from machine.launch import on_this_machine
 from rewards.completion import content
 from rewards.tools import calculator
@@ -300,7 +300,7 @@ def test_a_template_of_qwens_is_known(name):
 def test_the_audit_pays_no_answer_that_a_tool_gave():
     recipe = load_recipe(TINY, check=())
     rows = load("products", "train", {"digits": 2, "rows": 8})[0]
-    table = score_responses(with_wrong_answers(rows), rows, recipe)
+    table = score_completions(with_wrong_answers(rows), rows, recipe)
     [of_tool] = [pay for pay in table if pay.name == "right only in what a tool says"]
     assert not of_tool.beats and not [pay.name for pay in table if pay.beats]
 

@@ -141,7 +141,7 @@ def test_of_a_large_evaluation_it_holds_what_was_won_and_lost_first(tmp_path, mo
     for label in ("base", "sft", "grpo"):
         file = tmp_path / f"eval/validation/{label}.jsonl"
         settings, *lines = map(json.loads, file.read_text().splitlines())
-        more = [lines[3] | {"id": number, "response": "x" * 5000} for number in range(4, 100)]
+        more = [lines[3] | {"id": number, "completion": "x" * 5000} for number in range(4, 100)]
         write_lines(file, [settings, *lines, *more])
     monkeypatch.setattr(page, "LARGEST", 500_000)
     answers = data(run)
