@@ -186,8 +186,18 @@ def lists(gold: List | Set | Union, answer: List | Set | Union, context: Context
     if parts:
         values = _in_order(answer, parts) if isinstance(answer, List) else []
         return ordered(gold.items, values, context)
-    # x_1 = 1, x_2 = 2 are x = 1 or x = 2; but `x = 1, y = 2` says which value is whose, and without
-    # names their order.
+    return _named_lists(gold, answer, names, context)
+
+
+def _named_lists(
+    gold: List, answer: List | Set | Union, names: list[str], context: Context
+) -> bool:
+    """x_1 = 1, x_2 = 2 are x = 1 or x = 2; but `x = 1, y = 2` says which value is whose, and
+    without names their order.
+
+    Args:
+        names: those of the gold's values.
+    """
     letters = {re.sub(r"_\{?\w+\}?$", "", name) for name in names}
     has_relations = any(isinstance(item, Relation) for item in answer.items)
     if len(set(names)) > 1 and not has_relations:

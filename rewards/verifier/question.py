@@ -307,11 +307,8 @@ class Question:
             is_ordinal = word.lower() == "second" and not (is_measured or _PER.search(before))
             if name not in KINDS or word == "has" or is_ordinal:
                 continue
-            is_condition = KINDS[name] == "time" and (
-                _DURING.search(before) or _FREQUENCY.match(self.text, start)
-            )
-            # "a 12-ounce drink"
-            is_size = KINDS[name] in ("mass", "volume") and before.endswith("-")
+            is_condition = KINDS[name] == "time" and self._is_duration(before, start)
+            is_size = self._is_size(name, before)
             if is_measured and not is_size:
                 counted[name] += 1
                 measured[name] += not is_condition
@@ -319,6 +316,14 @@ class Question:
                 mentioned.add(name)
         measured = +measured
         return mentioned | counted.keys(), measured, counted
+
+    def _is_size(self, name: str, before: str) -> bool:
+        """Whether a unit is in the name of something, as in "a 12-ounce drink"."""
+        return KINDS[name] in ("mass", "volume") and before.endswith("-")
+
+    def _is_duration(self, before: str, start: int) -> bool:
+        """Whether the time at a place is that during which, or how often, something happens."""
+        return bool(_DURING.search(before) or _FREQUENCY.match(self.text, start))
 
     def _foreign_units(self) -> tuple[set[str], Counter[str], Counter[str]]:
         """The units whose names a question in a language without spaces has."""
