@@ -43,9 +43,16 @@ _VERBS = _WORDS["verbs"]  # they end what "how many" counts
 _COMPARED = frozenset(["more", "fewer", "less"])  # "How many more apples"
 ASKED_BY = {kind: re.compile(words) for kind, words in rows("dimensions.tsv")}
 _SIGNS = "$€£¥₹₩₽₪₱₫₦₺元圆円¢"
+# "$5000 in capital" has no inches, "a board of 12 in by 8 in" has.
+_PREPOSITION = (
+    r"[Ii]n (?!(?:long|wide|tall|high|deep|thick|longer|wider|by|x|and|of|from|per)\b)[A-Za-z]"
+)
+# "costs 15$", where no `$` opens mathematics
+_DOLLARS_BEHIND = re.compile(r"(?<=\d)\$(?![\w$])")
 # A word of a question, but no child "6 years old", or a sign of money, but no `$` of mathematics.
 _UNIT_OF_QUESTION = re.compile(
-    rf"(?<![A-Za-z\\])[A-Za-z]+(?![A-Za-z])(?![ -]old)|[{_SIGNS.replace('$', '')}]"
+    rf"(?<![A-Za-z\\])(?!{_PREPOSITION})[A-Za-z]+(?![A-Za-z])(?![ -]old)"
+    rf"|[{_SIGNS.replace('$', '')}]"
     r"|\$ ?\.?\d[\d,.]*+(?![A-Za-z$])(?!\\?\$|\(| ?[-=+*^<>\\{}])|(?<=\d)[\"”″]"
 )
 _NUMBER_BEFORE = re.compile(
@@ -314,7 +321,12 @@ class Question:
                 measured[name] += not is_condition
             if len(word) > 2 and word not in ANNOUNCING:
                 mentioned.add(name)
+        dollars = len(_DOLLARS_BEHIND.findall(self.text))
+        if dollars == self.text.count("$"):
+            measured["$"] += dollars
+            counted["$"] += dollars
         measured = +measured
+        counted = +counted
         return mentioned | counted.keys(), measured, counted
 
     def _is_size(self, name: str, before: str) -> bool:
