@@ -96,6 +96,8 @@ def train_stage(name: str, recipe: Recipe, steps: Callable[[Start], Iterator[Tra
     run = find_run(recipe, name, to_train=True)
     if run.finished:
         _say_finished(name, run)
+        if is_main_process() and not (run.folder / "report.md").is_file():
+            _write_pages(stage, run.folder)  # the run was killed before it had
         return
     recipe = replace(recipe, machine=this_machine())
     say(f"{name}: {device_line(recipe, dtype)}")

@@ -207,6 +207,15 @@ def test_a_finished_run_that_ended_early_says_why_again(chain, tmp_path):
     assert said == f"grpo: finished already, in {tmp_path}/grpo\ngrpo: stopped at step 3: flat\n"
 
 
+def test_a_finished_run_that_was_killed_before_its_report_gets_it(chain, tmp_path):
+    run = copied(chain, tmp_path, "sft", "grpo") / "grpo"
+    for name in ("report.md", "page.html"):
+        (run / name).unlink()
+    said = run_stage("grpo", *tiny(tmp_path)).stdout
+    assert f"grpo: report in {run}/report.md\ngrpo: page in {run}/page.html" in said
+    assert (run / "report.md").is_file() and (run / "page.html").is_file()
+
+
 def test_a_folder_of_another_recipe_is_refused(chain):
     message = refused("grpo", *tiny(chain, "grpo.learning_rate=0.5"))
     assert "grpo.learning_rate: " in message and "0.5 here" in message
