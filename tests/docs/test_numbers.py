@@ -101,14 +101,15 @@ def test_the_study_of_methods_is_recomputed_from_its_outcomes():
     outcomes = [json.loads(line) for line in text.splitlines()]
     rows = methods.table(outcomes, "tiny", False, "RFT, twice the updates").splitlines()
     complete = [row for row in rows if row.split("|")[4].strip() == "5"]
-    assert len(complete) == 5
+    assert len(complete) == 7
     plan = (study / "plan.md").read_text(encoding="utf-8")
     assert all(row in plan for row in complete)
     page = (ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+    on_the_page = 0
     for row in complete:
         cells = [cell.strip() for cell in row.split("|")[1:-1]]
-        shown = f" | {cells[2]} | {cells[4]} | {cells[6]} | {cells[8]} |"
-        assert shown in page, row
+        on_the_page += f" | {cells[2]} | {cells[4]} | {cells[6]} | {cells[8]} |" in page
+    assert on_the_page == page.partition("## Which variant")[0].count("\n| ") - 1
     policy = complete[1].split("|")
     for cell, sign in ((policy[6], ""), (policy[8], "−"), (policy[10], "+")):
         mean, half, over_problems = re.findall(r"\d+\.\d", cell)
