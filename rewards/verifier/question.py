@@ -321,13 +321,19 @@ class Question:
                 measured[name] += not is_condition
             if len(word) > 2 and word not in ANNOUNCING:
                 mentioned.add(name)
-        dollars = len(_DOLLARS_BEHIND.findall(self.text))
-        if dollars == self.text.count("$"):
-            measured["$"] += dollars
-            counted["$"] += dollars
+        dollars = self._dollars_behind()
+        measured["$"] += dollars
+        counted["$"] += dollars
         measured = +measured
         counted = +counted
         return mentioned | counted.keys(), measured, counted
+
+    def _dollars_behind(self) -> int:
+        """How many numbers have a dollar sign behind them, in a question without mathematics."""
+        signs = len(_DOLLARS_BEHIND.findall(self.text))
+        if signs == self.text.count("$"):
+            return signs
+        return 0
 
     def _is_size(self, name: str, before: str) -> bool:
         """Whether a unit is in the name of something, as in "a 12-ounce drink"."""
