@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import signal
 import sys
 from dataclasses import dataclass
 
@@ -455,4 +456,5 @@ def main(words: list[str]):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `make | head`
     main(sys.argv[1:])
