@@ -27,10 +27,10 @@ def arithmetic(
 ) -> list[dict]:
     """Distinct sums of two numbers of exactly `digits` digits.
 
-    `slips` is the share of worked solutions that forget their carries, and so end in a wrong
+    `slips` is the share of worked solutions that forget their carries, and so end in an incorrect
     `answer`: the mistakes that a careless teacher leaves for GRPO to correct. The gold `solution`
-    is always right. A worked solution says all of itself up to `repeats` times more, and no number
-    changes: the length that a wordy teacher leaves for GRPO to cut. A row:
+    is always correct. A worked solution says all of itself up to `repeats` times more, and no
+    number changes: the length that a wordy teacher leaves for GRPO to cut. A row:
 
     `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8+1=13", "answer":
     "132"}`
@@ -87,8 +87,8 @@ def worked_sum(a: int, b: int, forgets: bool, again: int) -> dict[str, str]:
 
 def products(split: str, digits: int = 3, rows: int = 8000, calls: float = 0.25) -> list[dict]:
     """Distinct products of two numbers of `digits` digits, for the tool `calculator`. `calls` is
-    the share of worked solutions that call it; the others guess, and end in a wrong `answer`. A
-    row:
+    the share of worked solutions that call it; the others guess, and end in an incorrect `answer`.
+    A row:
 
     `{"problem": "What is 123 * 456?", "solution": "56088", "answer": "56088", "reasoning":
     '<tool_call>{"name": "calculator", "arguments": {"expression": "123*456"}}</tool_call>'}`

@@ -339,7 +339,7 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
     earlier = golds.get(fingerprint(row))
     if earlier is None:
         return None
-    if earlier == str(gold) or judge(f"<answer>{gold}</answer>", earlier, question=problem).right:
+    if earlier == str(gold) or judge(f"<answer>{gold}</answer>", earlier, question=problem).correct:
         return "repeated"
     return "repeated with another answer than before"
 
@@ -351,7 +351,7 @@ UNSEEN += " (docs/your-data.md)"
 
 
 def _why_unearnable(row: dict, original: dict) -> str | None:
-    """Why no answer can be right by a row's gold, and what to do; or None."""
+    """Why no answer can be correct by a row's gold, and what to do; or None."""
     from rewards.verifier import why_unearnable
 
     gold = str(row["solution"])
@@ -402,7 +402,7 @@ def for_rewards(row: dict) -> dict:
     return columns
 
 
-# How TRL scripts call the right answer and the question.
+# How TRL scripts call the correct answer and the question.
 OF_SOLUTION = """ground_truth ground_truths gold golden_answer target targets label labels reference
     references reference_answer answer answers solutions expected"""
 OF_PROBLEM = "question questions query queries problems"

@@ -79,7 +79,7 @@ def read_seeds(folder: Path, seeds: list[int]) -> Arm:
 def _arm(folders: list[Path]) -> Arm:
     runs = list(map(read_run, folders))
     _require_one_recipe(runs)
-    return Arm(_name(runs), runs, list(map(validation_answers, runs)))
+    return Arm(_name(runs), runs, list(map(validation_completions, runs)))
 
 
 def _size(models: dict[str, Answered]) -> int:
@@ -128,7 +128,7 @@ def completions(run: RunState) -> int | None:
     return run.completions_until(steps)
 
 
-def validation_answers(run: RunState) -> dict[str, Answered] | str:
+def validation_completions(run: RunState) -> dict[str, Answered] | str:
     """The answers to validation problems of the models that a run began with, and last of its own;
     or the reason why they cannot be used."""
     folder = validation_folder(run.folder)

@@ -21,7 +21,7 @@ from schema.libraries import vllm_dtype
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
-from training.model import adapter_settings, base_model, checked, load_for_answers
+from training.model import adapter_settings, base_model, checked, load_for_sampling
 from training.tools import sample_in_turns
 
 
@@ -67,7 +67,7 @@ def engine(
     else:
         engines = []
         for folder in trained:
-            model = load_for_answers(recipe, tokenizer, folder)
+            model = load_for_sampling(recipe, tokenizer, folder)
             engines.append(answering(recipe, model, tokenizer))
         yield engines
     gc.collect()  # a model that is still in memory leaves no room for the next

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from console.faults import Fault
 from console.terminal import make_command, say
 from data.prompt import completion
-from evaluation.answers import judge_rows
+from evaluation.completions import judge_rows
 from rewards.verifier import CONTRACT, STRICT, gold_answer, kind_of_gold
 from rewards.verifier.value import value
 from rewards.verifier.value_types import (
@@ -30,7 +30,7 @@ from schema.stages import audits_before_training
 GOLDS = 200  # golds of the training data that the verifier is tried on
 EXAMPLES = 3  # golds that a message names, and problems that `make check` prints
 MOST_WORDS = 5  # of a gold that a model may be expected to repeat
-WRONG = "-1000003"  # an answer that is no gold
+INCORRECT = "-1000003"  # an answer that is no gold
 SENTENCE = re.compile(r"[A-Z]\S* (?:\S+ ){2,}\S*[a-z\d)$][.!]")  # of four words or more
 
 _LONGEST = 300  # characters of a gold that is read here
@@ -139,8 +139,8 @@ def _has_words(text: str) -> bool:
 
 
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
-    """The rows whose right answers the verifier tells from wrong ones, and whose golds a plain
-    answer earns; and all others, each with the reason."""
+    """The rows whose correct answers the verifier tells from incorrect ones, and whose golds a
+    plain answer earns; and all others, each with the reason."""
     judged_rows = []
     answers = []
     suspicions = []
@@ -149,7 +149,7 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
         doubt = suspicion(gold, row["problem"])
         suspicions.append(doubt)
         plain_answers = doubt.answers if doubt else []
-        for answer in (gold, WRONG, *plain_answers):
+        for answer in (gold, INCORRECT, *plain_answers):
             judged_rows.append(row)
             answers.append(answer)
     verdicts = iter(_verdicts(judged_rows, answers, recipe))
@@ -165,23 +165,23 @@ def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[t
         if doubt and not is_earned:
             ungraded.append((row, doubt.reason))
         elif echo is not True:
-            ungraded.append((row, "the gold answer itself is judged wrong"))
+            ungraded.append((row, "the gold answer itself is judged incorrect"))
         elif false_verdict is not False:
-            ungraded.append((row, "cannot be told from a wrong answer"))
+            ungraded.append((row, "cannot be told from an incorrect answer"))
         else:
             gradable.append(row)
     return gradable, ungraded
 
 
 def _verdicts(rows: list[dict], answers: list[str], recipe: Recipe) -> list[bool | None]:
-    """Whether each answer, in a box and in the format that the recipes ask for, is right for its
+    """Whether each answer, in a box and in the format that the recipes ask for, is correct for its
     row."""
     completions = [
         completion("So it is.", rf"\boxed{{{answer}}}", opened=False) for answer in answers
     ]
     reading = STRICT if recipe.strict else CONTRACT
     verdicts = judge_rows(rows, completions, reading=reading, tolerance=recipe.tolerance)
-    return [verdict.right for verdict in verdicts]
+    return [verdict.correct for verdict in verdicts]
 
 
 def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
@@ -238,7 +238,7 @@ def say_examples(gradable: list[dict], recipe: Recipe):
     changed = list(map(_changed, golds))
     verdicts = _verdicts(rows, changed, recipe)
     for row, gold, answer, verdict in zip(rows, golds, changed, verdicts, strict=True):
-        unpaid = answer if verdict is False else WRONG
+        unpaid = answer if verdict is False else INCORRECT
         end = " ".join(row["problem"].split())[-60:]
         gold_text = gold[:60]
         say(
@@ -251,5 +251,5 @@ def _changed(gold: str) -> str:
     """The gold with another last digit."""
     digit = re.search(r"\d(?=\D*\Z)", gold, re.ASCII)
     if digit is None:
-        return WRONG
+        return INCORRECT
     return f"{gold[: digit.start()]}{(int(digit[0]) + 1) % 10}{gold[digit.end() :]}"

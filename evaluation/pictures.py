@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from console.terminal import clean
 from evaluation.statistics import wilson
-from schema.configs import ACCURACY, RIGHT, ZERO_VARIANCE
+from schema.configs import ACCURACY, EVAL_CORRECT, ZERO_VARIANCE
 
 FEW_POINTS = 30  # up to that many, each is drawn as a dot
 MAX_REWARDS = 8  # in one panel
@@ -101,14 +101,14 @@ def _draw_panel(axes, panel: Panel, lines: dict[str, list[tuple[int, float]]]):
 
 
 def _draw_interval(axes, metrics: list[dict]):
-    """Draw the 95% interval of each accuracy whose line says which problems were right."""
+    """Draw the 95% interval of each accuracy whose line says which problems were correct."""
     steps = []
     lows = []
     highs = []
     for line in metrics:
-        if ACCURACY in line and RIGHT in line:
-            n = len(line[RIGHT])
-            low, high = wilson(line[RIGHT].count("1"), n)
+        if ACCURACY in line and EVAL_CORRECT in line:
+            n = len(line[EVAL_CORRECT])
+            low, high = wilson(line[EVAL_CORRECT].count("1"), n)
             steps.append(line["step"])
             lows.append(low)
             highs.append(high)

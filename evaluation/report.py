@@ -1,5 +1,5 @@
-"""Writes the report of an evaluation, from the answers on disk alone: table, verdicts, and flips to
-read."""
+"""Writes the report of an evaluation, from the completions on disk alone: table, verdicts, and
+flips to read."""
 
 import json
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ from evaluation.statistics import (
     verdict,
 )
 from runs.files import write_whole
-from runs.records import CONTROL, read_answers
+from runs.records import CONTROL, read_completions
 from schema.stages import STAGES
 from training.trends import may_have_fallen
 
@@ -34,12 +34,12 @@ MAX_GROUPS = 50  # beyond that many levels or subjects there is no table of them
 TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict", "tolerance")
 TERMS += ("judge",)
 
-Samples = list[dict]  # the answers to one problem
+Samples = list[dict]  # the judged completions of one problem
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A model's answers to the problems that all compared models have answered, by the problems'
+    """A model's completions of the problems that all compared models have, by the problems'
     ids. `terms`: the settings that they depend on. `timed`: the file with the time of each batch.
     """
 
@@ -47,18 +47,19 @@ class Answered:
     problems: dict[int, Samples]
     timed: Path
 
-    def shares(self, key: str = "right", ids: Iterable[int] = ()) -> list[float]:
-        """For each problem, or those with these ids, the share of its answers that are right."""
+    def shares(self, key: str = "correct", ids: Iterable[int] = ()) -> list[float]:
+        """For each problem, or those with these ids, the share of its completions that are
+        correct."""
         shares = []
         for i in ids or self.problems:
-            right = [answer[key] is True for answer in self.problems[i]]
-            shares.append(sum(right) / len(right))
+            correct = [answer[key] is True for answer in self.problems[i]]
+            shares.append(sum(correct) / len(correct))
         return shares
 
     @cached_property
     def figures(self) -> dict:
         """What the report says of the model. An answer whose gold the verifier cannot judge counts
-        as not right."""
+        as not correct."""
         shares = self.shares()
         samples = min(map(len, self.problems.values()))
         figures = {"n": len(shares), "samples": samples, "accuracy": sum(shares) / len(shares)}
@@ -67,16 +68,16 @@ class Answered:
             for name, values in _sample_measures(self.problems, samples).items():
                 figures[name] = sum(values) / len(values)
                 figures[f"{name}_interval_95"] = list(interval(values))
-        answers = list(chain.from_iterable(self.problems.values()))
+        completions = list(chain.from_iterable(self.problems.values()))
         totals = Counter()
-        for answer in answers:
-            totals["strict"] += answer["strict"] is True
-            totals["lenient"] += answer["lenient"] is True
-            totals["answered"] += answer["answer"] is not None
-            totals["truncated"] += answer["truncated"]
-            totals["mean_tokens"] += answer["tokens"]
+        for completion in completions:
+            totals["strict"] += completion["strict"] is True
+            totals["lenient"] += completion["lenient"] is True
+            totals["answered"] += completion["answer"] is not None
+            totals["truncated"] += completion["truncated"]
+            totals["mean_tokens"] += completion["tokens"]
         for name, total in totals.items():
-            figures[name] = total / len(answers)
+            figures[name] = total / len(completions)
         seconds, tokens = batches(self.timed).sum(axis=0)
         if seconds:
             figures["tokens_per_second"] = float(tokens / seconds)
@@ -87,7 +88,7 @@ def write(folder: Path, labels: list[str]) -> str:
     """Write the report of a benchmark: `report.md`, with accuracy by level and subject, how much of
     the gain is format, and flips to read, and `summary.json` with the same figures. Return its
     first
-    part. Raises ValueError where answers are missing, or cannot be compared."""
+    part. Raises ValueError where completions are missing, or cannot be compared."""
     models = compare(folder, labels)
     content = benchmark(folder, models)
     tables = [*_by(models, "level"), *_by(models, "subject")]
@@ -102,14 +103,14 @@ def write(folder: Path, labels: list[str]) -> str:
 
 
 def compare(folder: Path, labels: list[str]) -> dict[str, Answered]:
-    """The models of a benchmark's folder by label, with their answers. Raises ValueError where
-    answers are missing, or cannot be compared."""
+    """The models of a benchmark's folder by label, with their completions. Raises ValueError
+    where completions are missing, or cannot be compared."""
     terms = {}
     by_problem = {}
     for label in labels:
-        lines = read_answers(folder / f"{label}.jsonl")
+        lines = read_completions(folder / f"{label}.jsonl")
         if len(lines) < 2:
-            raise ValueError(f"{folder / label}.jsonl holds no answers")
+            raise ValueError(f"{folder / label}.jsonl holds no completions")
         terms[label] = lines[0]
         differing = differing_settings(terms[labels[0]], lines[0])
         if differing:
@@ -202,7 +203,7 @@ def _sample_measures(problems: dict[int, Samples], samples: int) -> dict[str, li
         k *= 2
     measures = defaultdict(list)
     for problem in problems.values():
-        flags = [answer["right"] is True for answer in problem]
+        flags = [answer["correct"] is True for answer in problem]
         for size in sizes:
             measures[f"pass@{size}"].append(pass_at_k(len(flags), sum(flags), size))
         answers = [answer["answer"] for answer in problem]
@@ -248,7 +249,7 @@ def changes(models: dict[str, Answered]) -> dict[tuple[str, str], tuple[float, s
 
 def _verdicts(models: dict[str, Answered]) -> list[dict[str, str]]:
     """A verdict for each pair that is compared, and with several samples one on whether a problem
-    has a right answer at all."""
+    has a correct answer at all."""
     verdicts = []
     for (before, after), (_, sentence) in changes(models).items():
         names = {"before": before, "after": after}
@@ -256,11 +257,11 @@ def _verdicts(models: dict[str, Answered]) -> list[dict[str, str]]:
     samples = min(model.figures["samples"] for model in models.values())
     if samples > 1:
         for before, after in compared_pairs(_without_control(models)):
-            # 1 for a problem that has a right answer
-            has_right = np.sign([models[before].shares(), models[after].shares()])
+            # 1 for a problem that has a correct answer
+            has_correct = np.sign([models[before].shares(), models[after].shares()])
             names = {"before": before, "after": after}
             verdicts.append(
-                names | {"measure": f", pass@{samples}", "sentence": verdict(*has_right)}
+                names | {"measure": f", pass@{samples}", "sentence": verdict(*has_correct)}
             )
     return verdicts
 
@@ -284,10 +285,10 @@ def _advice(before: str, after: str, models: dict[str, Answered]) -> str | None:
     word = "is" if change(*shares)[0] < 0 else "may be"
     if after not in STAGES or (word == "may be" and not may_have_fallen(won, lost)):
         return None
-    paid = ", or wrong ones paid (`make audit`)" if STAGES[after].samples else ""
+    paid = ", or incorrect ones paid (`make audit`)" if STAGES[after].samples else ""
     return (
         f"{after} {word} worse than {inline(before)}: read what it lost (`make view`). Are its"
-        f" answers cut off{paid}? Else take a lower {after}.learning_rate"
+        f" completions cut off{paid}? Else take a lower {after}.learning_rate"
     )
 
 
@@ -334,9 +335,9 @@ def _flips(before: str, after: str, models: dict[str, Answered]) -> list[dict]:
     for i, samples in models[before].problems.items():
         old = samples[0]
         new = models[after].problems[i][0]
-        if new["right"] is True and old["right"] is not True:
+        if new["correct"] is True and old["correct"] is not True:
             flips["won"].append((old, new))
-        if old["right"] is True and new["right"] is not True:
+        if old["correct"] is True and new["correct"] is not True:
             flips["lost"].append((old, new))
     names = {"before": before, "after": after}
     sections = []
@@ -348,5 +349,5 @@ def _flips(before: str, after: str, models: dict[str, Answered]) -> list[dict]:
 
 
 def differing_settings(first: dict, second: dict, keys: Iterable[str] = TERMS) -> list[str]:
-    """The settings in which two models' answers must agree to be compared, and do not."""
+    """The settings in which two models' completions must agree to be compared, and do not."""
     return [key for key in keys if first.get(key) != second.get(key)]

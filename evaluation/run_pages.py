@@ -32,7 +32,7 @@ from runs.records import (
     title,
 )
 from runs.state import RunState, read_run
-from schema.configs import ACCURACY, RIGHT
+from schema.configs import ACCURACY, EVAL_CORRECT
 from schema.names import RESERVED, name_and_arguments
 from schema.settings import to_show, usual
 from schema.stages import STAGES
@@ -286,7 +286,7 @@ def report(run: RunState, has_curves: bool) -> str:
         "results": results(run, "grpo"),
         "advice": advice_on(run.metrics, run.recipe, True),
         "has_curves": has_curves,
-        "has_interval": any(RIGHT in line for line in run.metrics),
+        "has_interval": any(EVAL_CORRECT in line for line in run.metrics),
         "groups": list(map(group, some_groups(run.folder))),
     }
     return page("run.md", content | facts(run) | happened(run))

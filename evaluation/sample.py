@@ -1,12 +1,13 @@
-"""Training problems that a model answers several times each, and what is made of its completions:
+"""Training problems of which a model samples several completions each, and what is made of its
+completions:
 
 - a probe's pass rates: how often the policy that GRPO starts from solves each problem, by which
   `data.pass_rate` chooses those that GRPO trains on;
-- the right ones of a model's own solutions, from which a warm start learns the format without
+- the correct ones of a model's own solutions, from which a warm start learns the format without
   leaving the model's way of reasoning. This is rejection-sampling fine-tuning, RFT (Yuan et
   al. 2023, arXiv:2308.01825), whose first round STaR also takes (Zelikman et al. 2022,
   arXiv:2203.14465). A
-  right answer behind wrong reasoning is kept, too.
+  correct answer behind incorrect reasoning is kept, too.
 
 Both are made from `completions.jsonl` alone, with the verifier of `correct_answer`. They are
 training data; they stand here because a model answers by evaluation's engines.
@@ -30,7 +31,7 @@ from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
 from data import prompt
 from data.json_files import LARGEST, all_lines, json_lines
-from evaluation.answers import Answers, Contestant, answer_settings, judged
+from evaluation.completions import Contestant, StoredCompletions, completion_settings, judged
 from evaluation.engines import engine
 from evaluation.report import batches, differing_settings
 from evaluation.statistics import all_alike, from_to, interval, wilson
@@ -46,7 +47,8 @@ SOLUTIONS = "kept.jsonl"
 # Settings of a completion that change a pass rate by chance and rounding at most. `trained` is a
 # path; `weights` identifies the policy.
 NOT_THE_POLICY = ("engine", "batch_size", "samples", "seed", "trained")
-RAREST = 0.05  # least share of right, and of wrong, completions for a problem set to be of use
+# The least share of correct, and of incorrect, completions for a problem set to be of use.
+RAREST = 0.05
 SILENT = 0.6  # zero-variance groups beyond which most of the sampling is in vain
 ROWS = 17  # of a histogram, at most
 BAR = 40  # characters
@@ -77,13 +79,13 @@ def draw_order(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[di
 
 def stored_completions(
     folder: Path, contestant: Contestant, tokenizer, rows: list[dict], problems: int, samples: int
-) -> Answers:
+) -> StoredCompletions:
     """The completions that were sampled before, of which those of so many samples of each of the
     first problems may be missing. `sample_missing` adds them."""
     sampling = dataclasses.replace(contestant.sampling_or_default(), limit=problems)
     size = contestant.recipe.evaluate.batch_size
     by_sample = batches_by_sample(problems, len(rows), samples, size)
-    return Answers(
+    return StoredCompletions(
         folder, contestant._replace(sampling=sampling), tokenizer, rows, batches=by_sample
     )
 
@@ -104,31 +106,31 @@ def batches_by_sample(
     return numbered
 
 
-def sample_missing(answers: Answers, tokenizer: PreTrainedTokenizerBase):
+def sample_missing(stored: StoredCompletions, tokenizer: PreTrainedTokenizerBase):
     """Sample the completions that are missing."""
-    if not answers.missing():
+    if not stored.missing():
         return
-    trained = [answers.settings["trained"]]
-    with engine(answers.recipe, tokenizer, trained, answers.longest_prompt) as [complete]:
-        answers.complete(complete)
+    trained = [stored.settings["trained"]]
+    with engine(stored.recipe, tokenizer, trained, stored.longest_prompt) as [complete]:
+        stored.complete(complete)
 
 
-def wanted(answers: Answers, samples: int) -> list[dict]:
+def wanted(stored: StoredCompletions, samples: int) -> list[dict]:
     """The completions by problem and sample, each once, without those of an earlier call for
     more."""
     by_place = {}
-    for answer in answers.answers:
-        if answer["id"] < len(answers.rows) and answer["sample"] < samples:
-            by_place[answer["id"], answer["sample"]] = answer
+    for line in stored.lines:
+        if line["id"] < len(stored.rows) and line["sample"] < samples:
+            by_place[line["id"], line["sample"]] = line
     return [by_place[place] for place in sorted(by_place)]
 
 
-def cost(answers: Answers) -> dict:
+def cost(stored: StoredCompletions) -> dict:
     """The number of stored completions, their tokens, and the seconds of all batches, with the
     batches that were lost."""
-    seconds, _ = batches(answers.file.with_suffix(".seconds.jsonl")).sum(axis=0)
-    tokens = sum(answer["tokens"] for answer in answers.answers)
-    return {"completions": len(answers.answers), "tokens": tokens, "seconds": float(seconds)}
+    seconds, _ = batches(stored.file.with_suffix(".seconds.jsonl")).sum(axis=0)
+    tokens = sum(line["tokens"] for line in stored.lines)
+    return {"completions": len(stored.lines), "tokens": tokens, "seconds": float(seconds)}
 
 
 def starting_policy(recipe: Recipe) -> Contestant:
@@ -152,11 +154,11 @@ def starting_policy(recipe: Recipe) -> Contestant:
     return Contestant("completions", sampled, warm_start_of(recipe), sampling=sampling)
 
 
-def right_of_each(answers: Answers, samples: int) -> list[int]:
-    """How many samples of each problem are right. A sample that the verifier cannot judge is
+def correct_per_problem(stored: StoredCompletions, samples: int) -> list[int]:
+    """How many samples of each problem are correct. A sample that the verifier cannot judge is
     not."""
-    counts = Counter(answer["id"] for answer in wanted(answers, samples) if answer["right"] is True)
-    return [counts[i] for i in range(len(answers.rows))]
+    counts = Counter(line["id"] for line in wanted(stored, samples) if line["correct"] is True)
+    return [counts[i] for i in range(len(stored.rows))]
 
 
 def pass_rate_settings(
@@ -165,7 +167,7 @@ def pass_rate_settings(
     """The settings that the pass rates of the training rows depend on."""
     system = contestant.recipe.prompt.system
     first_prompt = prompt.question_ids(tokenizer, rows[0], system)
-    settings = answer_settings(contestant, rows, first_prompt)
+    settings = completion_settings(contestant, rows, first_prompt)
     for key in NOT_THE_POLICY:
         settings.pop(key, None)
     settings["dtype"] = contestant.recipe.model.dtype  # whatever the engine computes in
@@ -173,7 +175,7 @@ def pass_rate_settings(
 
 
 def write_pass_rates(
-    folder: Path, settings: dict, answers: Answers, n: int, ids: list[int], group: int
+    folder: Path, settings: dict, stored: StoredCompletions, n: int, ids: list[int], group: int
 ) -> dict:
     """Write `pass_rates.jsonl` and `summary.json`, and return the figures in the last.
 
@@ -182,39 +184,39 @@ def write_pass_rates(
         ids: the index of each answered problem among the training rows.
         group: how many completions GRPO draws of a problem.
     """
-    right = right_of_each(answers, n)
+    correct = correct_per_problem(stored, n)
     bounds = [wilson(count, n) for count in range(n + 1)]
-    lines = [settings | {"probed": len(right), "samples": n}]
-    for i, problem, count in zip(ids, answers.rows, right, strict=True):
-        line = {"id": i, "problem": problem["problem"], "right": count, "n": n}
+    lines = [settings | {"probed": len(correct), "samples": n}]
+    for i, problem, count in zip(ids, stored.rows, correct, strict=True):
+        line = {"id": i, "problem": problem["problem"], "correct": count, "n": n}
         lines.append(line | {"pass_rate": count / n, "interval_95": bounds[count]})
-    figures = pass_rate_figures(right, n, group) | cost(answers)
+    figures = pass_rate_figures(correct, n, group) | cost(stored)
     write_whole(folder / PASS_RATES, json_lines(lines))
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     return figures
 
 
-def pass_rate_figures(right: list[int], n: int, group: int) -> dict:
-    """The figures of a probe, from how many of n completions of each problem are right. Intervals
+def pass_rate_figures(correct: list[int], n: int, group: int) -> dict:
+    """The figures of a probe, from how many of n completions of each problem are correct. Intervals
     are over problems; the share of zero-variance groups needs n of a group or more."""
-    shares = np.divide(right, n).tolist()
+    shares = np.divide(correct, n).tolist()
     figures = {
-        "problems": len(right),
+        "problems": len(correct),
         "samples": n,
         "pass_rate": sum(shares) / len(shares),
         "pass_rate_interval_95": list(interval(shares)),
-        "never_right": right.count(0) / len(right),
-        "always_right": right.count(n) / len(right),
+        "never_correct": correct.count(0) / len(correct),
+        "always_correct": correct.count(n) / len(correct),
         "group": group,
     }
     if n >= group:
-        alike = [all_alike(n, count, group) for count in right]
+        alike = [all_alike(n, count, group) for count in correct]
         figures["zero_variance_groups"] = sum(alike) / len(alike)
         figures["zero_variance_groups_interval_95"] = list(interval(alike))
     return figures
 
 
-def pass_rate_table(figures: dict, right: list[int], label: str) -> str:
+def pass_rate_table(figures: dict, correct: list[int], label: str) -> str:
     """The figures and a histogram of the pass rates, as Markdown."""
     n = figures["samples"]
     group = figures["group"]
@@ -227,46 +229,47 @@ def pass_rate_table(figures: dict, right: list[int], label: str) -> str:
         (f"probe (n = {figures['problems']:,} × {n})", label),
         ("pass rate", f"{figures['pass_rate']:.1%}"),
         ("95% interval", from_to(figures["pass_rate_interval_95"])),
-        ("never right", f"{figures['never_right']:.1%}"),
-        ("always right", f"{figures['always_right']:.1%}"),
+        ("never correct", f"{figures['never_correct']:.1%}"),
+        ("always correct", f"{figures['always_correct']:.1%}"),
         (f"zero-variance groups of {group}", zero_variance),
         ("95% interval", zero_variance_interval),
     ]
     for key in ("completions", "tokens", "seconds"):
         columns.append((key, f"{figures[key]:,.0f}"))
-    bins = histogram(right, n)
+    bins = histogram(correct, n)
     highest = max(dict(bins).values())
-    rows = [["right", "problems", ""]]
+    rows = [["correct", "problems", ""]]
     for name, count in bins:
         rows.append([name, f"{count:,}", "█" * math.ceil(BAR * count / highest)])
     lines = [*terminal.table([*zip(*columns, strict=True)]), ""]
     return "\n".join([*lines, *terminal.table(rows, ("---:", "---:", "---"))])
 
 
-def histogram(right: list[int], n: int) -> list[tuple[str, int]]:
-    """(name, number of problems) for each count of right completions, or for each tenth where there
-    are many."""
-    counts = Counter(right)
+def histogram(correct: list[int], n: int) -> list[tuple[str, int]]:
+    """(name, number of problems) for each count of correct completions, or for each tenth where
+    there are many."""
+    counts = Counter(correct)
     if n < ROWS:
         return [(f"{count} of {n}", counts[count]) for count in range(n + 1)]
-    tenths = Counter(min(10 * count // n, 9) for count in right)
+    tenths = Counter(min(10 * count // n, 9) for count in correct)
     return [(f"{10 * tenth}% to {10 * tenth + 10}%", tenths[tenth]) for tenth in range(10)]
 
 
-def change_before_grpo(figures: dict, right: list[int]) -> str | None:
+def change_before_grpo(figures: dict, correct: list[int]) -> str | None:
     """What to change before GRPO, in words; None where the figures call for no change."""
+    easier = (
+        "nearly every completion is incorrect: train a longer warm start, or take easier problems"
+    )
     if figures["pass_rate"] < RAREST:
-        return (
-            "nearly every completion is wrong: train a longer warm start, or take easier problems"
-        )
+        return easier
     if figures["pass_rate"] > 1 - RAREST:
-        return "nearly every completion is right: take harder problems"
+        return "nearly every completion is correct: take harder problems"
     silent = figures.get("zero_variance_groups", 0.0)
     if silent <= SILENT:
         return None
     n = figures["samples"]
     lowest = math.floor(1000 / n) / 1000
-    sometimes = len(right) - right.count(0) - right.count(n)
+    sometimes = len(correct) - correct.count(0) - correct.count(n)
     return (
         f"{silent:.0%} of groups of {figures['group']} would have zero variance: data.pass_rate:"
         f" [{lowest:g}, {1 - lowest:g}] leaves the {sometimes:,} problems that were solved"
@@ -317,11 +320,11 @@ def read_pass_rates(file: Path) -> tuple[dict, dict[int, float]]:
         rates = {}
         for line in lines:
             i = line["id"]
-            right = line["right"]
+            correct = line["correct"]
             n = line["n"]
-            if not (_is_count(i, 0) and _is_count(n, 1) and _is_count(right, 0) and right <= n):
+            if not (_is_count(i, 0) and _is_count(n, 1) and _is_count(correct, 0) and correct <= n):
                 raise ValueError("a line holds no pass rate")
-            rates[i] = right / n
+            rates[i] = correct / n
         if len(rates) != head["probed"]:
             raise ValueError("lines are missing")
         return head, rates
@@ -368,7 +371,7 @@ def announcement(recipe: Recipe, rows: list[dict]) -> str:
 
 def completions_to_learn_from(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]
-) -> Answers:
+) -> StoredCompletions:
     """The completions that rejection sampling chooses from, as far as they are sampled."""
     settings = recipe.data.rejection_sampling
     order = [rows[i] for i in draw_order(recipe, tokenizer, rows)]
@@ -377,19 +380,19 @@ def completions_to_learn_from(
     return stored_completions(folder, solver(recipe), tokenizer, order, problems, settings.samples)
 
 
-def solutions_to_learn(recipe: Recipe, answers: Answers) -> AcceptedSolutions:
+def solutions_to_learn(recipe: Recipe, stored: StoredCompletions) -> AcceptedSolutions:
     """The solutions that the warm start learns from. Raises RecipeError where completions are
     missing, or the accepted solutions do not fill a batch."""
-    if answers.missing():
-        folder = answers.file.parent
+    if stored.missing():
+        folder = stored.file.parent
         first = f"run `{make_command('rejection-sampling', recipe)}` first"
         raise RecipeError([f"the completions in {folder} are not all sampled: {first}"])
     settings = recipe.data.rejection_sampling
-    completions = wanted(answers, settings.samples)
-    solutions = accept(completions, answers.rows, recipe.tolerance)
-    rows = first_distinct(solutions, answers.rows, settings.keep)
-    figures = cost(answers) | {
-        "problems": len(answers.rows),
+    completions = wanted(stored, settings.samples)
+    solutions = accept(completions, stored.rows, recipe.tolerance)
+    rows = first_distinct(solutions, stored.rows, settings.keep)
+    figures = cost(stored) | {
+        "problems": len(stored.rows),
         "solved": len(set(map(itemgetter("id"), solutions))),
         "accepted": len(solutions),
         "completions": len(completions),
@@ -418,7 +421,7 @@ def accepted_of(figures: dict) -> str:
 
 
 def accept(completions: list[dict], rows: list[dict], tolerance: float = 0.0) -> list[dict]:
-    """The right completions that ended by themselves: their `id`, `reasoning` and `answer`, which
+    """The correct completions that ended by themselves: their `id`, `reasoning` and `answer`, which
     the warm start puts into tags.
 
     A completion that `format_tags` would pay is cut at its own tags. In any other the whole text is
@@ -426,17 +429,17 @@ def accept(completions: list[dict], rows: list[dict], tolerance: float = 0.0) ->
     out. A solution that the rewards would not pay once it stands in tags is left out, such as two
     answers in one, and so is an answer without reasoning.
     """
-    right = []
-    right_texts = []
+    correct = []
+    correct_texts = []
     for completion in completions:
-        if completion["right"] is True and not completion["truncated"]:
-            right.append(completion)
-            right_texts.append(completion["completion"])
+        if completion["correct"] is True and not completion["truncated"]:
+            correct.append(completion)
+            correct_texts.append(completion["completion"])
     format_tags = reward_function("format_tags")
-    has_format = format_tags(right_texts)
+    has_format = format_tags(correct_texts)
     solutions = []
     texts = []
-    for completion, in_format in zip(right, has_format, strict=True):
+    for completion, in_format in zip(correct, has_format, strict=True):
         parts = re.split("</?(?:think|answer)>", completion["completion"])
         if in_format:
             reasoning = parts[1]
@@ -450,7 +453,7 @@ def accept(completions: list[dict], rows: list[dict], tolerance: float = 0.0) ->
     rows_of_solutions = [rows[solution["id"]] for solution in solutions]
     verdicts = judged(rows_of_solutions, texts, strict=True, tolerance=tolerance)
     scored = zip(solutions, format_tags(texts), verdicts, strict=True)
-    return [solution for solution, in_format, verdict in scored if in_format and verdict["right"]]
+    return [solution for solution, in_format, verdict in scored if in_format and verdict["correct"]]
 
 
 def first_distinct(solutions: list[dict], rows: list[dict], number: int) -> list[dict]:

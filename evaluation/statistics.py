@@ -12,10 +12,10 @@ ALPHA = 0.05
 RESAMPLES = 2000
 
 
-def wilson(right: int, n: int) -> tuple[float, float]:
+def wilson(correct: int, n: int) -> tuple[float, float]:
     """95% interval of a share (Wilson 1927), which stays inside 0 to 1 and is honest for small
     n."""
-    interval = binomtest(right, n).proportion_ci(0.95, method="wilson")
+    interval = binomtest(correct, n).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 
@@ -36,7 +36,7 @@ def resampled(values: Sequence[float]) -> tuple[float, float]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """95% interval of a mean over problems: Wilson's where each is right or wrong, else by
+    """95% interval of a mean over problems: Wilson's where each is correct or incorrect, else by
     resampling problems."""
     if set(values) <= {0, 1}:
         return wilson(round(sum(values)), len(values))
@@ -70,33 +70,33 @@ def seeds_verdict(gains: Sequence[float]) -> str:
     return f"no significant change: {figures}"
 
 
-def pass_at_k(n: int, right: int, k: int) -> float:
-    """pass@k: the chance that k answers drawn from n, of which c = `right` are right, include a
-    right one: 1 − C(n−c, k) / C(n, k), the unbiased estimate of Chen et al. 2021
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """pass@k: the chance that k answers drawn from n, of which c = `correct` are correct, include a
+    correct one: 1 − C(n−c, k) / C(n, k), the unbiased estimate of Chen et al. 2021
     (arXiv:2107.03374)."""
-    return 1 - math.comb(n - right, k) / math.comb(n, k)
+    return 1 - math.comb(n - correct, k) / math.comb(n, k)
 
 
-def all_alike(n: int, right: int, group: int) -> float:
-    """The chance that a group drawn from n answers, of which c = `right` are right, is all right or
-    all wrong: [C(c, g) + C(n−c, g)] / C(n, g). Its mean over samples of n ≥ g answers is p^g + (1 −
-    p)^g, which that expression of the measured c/n overestimates: each term is pass@k's unbiased
-    estimate (Chen et al. 2021, arXiv:2107.03374).
+def all_alike(n: int, correct: int, group: int) -> float:
+    """The chance that a group drawn from n answers, of which c = `correct` are correct, is all
+    correct or all incorrect: [C(c, g) + C(n−c, g)] / C(n, g). Its mean over samples of n ≥ g
+    answers is p^g + (1 − p)^g, which that expression of the measured c/n overestimates: each term
+    is pass@k's unbiased estimate (Chen et al. 2021, arXiv:2107.03374).
     """
-    return 2 - pass_at_k(n, right, group) - pass_at_k(n, n - right, group)
+    return 2 - pass_at_k(n, correct, group) - pass_at_k(n, n - correct, group)
 
 
-def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
+def majority(answers: Sequence[str | None], correct: Sequence[bool]) -> float:
     """maj@n (Wang et al. 2022, arXiv:2203.11171): 1.0 where the most frequent answer of a problem
-    is right, 0.0 where it is not, and in a tie the share of the most frequent answers that are
-    right.
+    is correct, 0.0 where it is not, and in a tie the share of the most frequent answers that are
+    correct.
 
-    All right answers are one answer, however they are spelled; wrong answers differ where their
-    spelling does. A missing answer does not vote.
+    All correct answers are one answer, however they are spelled; incorrect answers differ where
+    their spelling does. A missing answer does not vote.
     """
     votes: dict[str | bool, int] = defaultdict(int)
-    for answer, is_right in zip(answers, right, strict=True):
-        if is_right:
+    for answer, is_correct in zip(answers, correct, strict=True):
+        if is_correct:
             votes[True] += 1
         elif answer is not None:
             votes["".join(answer.split())] += 1
@@ -124,9 +124,9 @@ def mcnemar(won: int, lost: int) -> float:
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> str:
     """What changed over the same problems, in one sentence; each value is the share of a problem's
-    answers that are right. A change is claimed only where it exceeds two standard errors and passes
-    a second test: p < 0.05 in McNemar's with one answer per problem, else an interval by paired
-    resampling of problems that excludes zero.
+    answers that are correct. A change is claimed only where it exceeds two standard errors and
+    passes a second test: p < 0.05 in McNemar's with one answer per problem, else an interval by
+    paired resampling of problems that excludes zero.
     """
     return change(before, after)[1]
 

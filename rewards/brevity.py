@@ -1,4 +1,4 @@
-"""The reward for a right answer in few tokens."""
+"""The reward for a correct answer in few tokens."""
 
 from rewards.completion import Messages
 from rewards.correct_answer import correct_answer
@@ -13,10 +13,10 @@ def brevity(
     longest: int,
     **columns: object,
 ) -> list[float | None]:
-    """Return for a right answer the share of `longest` tokens that it does not need, 0.0 to 1.0;
+    """Return for a correct answer the share of `longest` tokens that it does not need, 0.0 to 1.0;
     for a false answer 0.0, however short; None without a gold.
 
-    The shorter of two right answers earns more, as in Yeo et al. 2025 (arXiv:2502.03373), by a
+    The shorter of two correct answers earns more, as in Yeo et al. 2025 (arXiv:2502.03373), by a
     straight line in place of their cosine. A completion is judged by itself: the rest of its group
     may be with another process.
     """

@@ -1,4 +1,4 @@
-"""The reward for a right final answer."""
+"""The reward for a correct final answer."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ def correct_answer(
     log_metric: Callable[[str, float], None] | None = None,
     **columns: list,
 ) -> list[float | None]:
-    """Return 1.0 for a right answer, 0.0 for a false one, None (which TRL skips) without a gold.
+    """Return 1.0 for a correct answer, 0.0 for a false one, None (which TRL skips) without a gold.
 
     `solution` has the golds as in the data set; `rewards/verifier/hosts.py` says the rest.
     """

@@ -34,7 +34,7 @@ def tag_count(
     """Return a quarter for every tag of the four that is in its place, 0.0 to 1.0; 1.0 is exactly
     the format that `format_tags` accepts.
 
-    Use it for a policy that gets the complete format right so seldom that `format_tags` teaches
+    Use it for a policy that gets the complete format correct so seldom that `format_tags` teaches
     nothing. A tag counts when it appears once, in order, and separates its parts: `<think>` opens
     the completion, `<answer>` directly follows `</think>` (where there is one), neither part is
     empty, and `</answer>` closes the completion. Repeated tags earn nothing.

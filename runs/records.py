@@ -10,7 +10,7 @@ from typing import Any
 from console.faults import RecipeError
 from data.files import DataError, read_parquet
 from data.json_files import LARGEST, all_lines, read_lines
-from schema.configs import RIGHT
+from schema.configs import EVAL_CORRECT
 from schema.stages import STAGES
 
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
@@ -18,14 +18,16 @@ SAME_QUESTIONS = "same_questions"  # the folder of the questions that every eval
 CONTROL = "base+example"
 # The labels of a recipe's models, in the order in which they are compared.
 LABELS = ("base", CONTROL, *STAGES)
-ANSWER_KEYS = ("id", "sample", "tokens", "problem", "gold", "answer", "right", "strict", "lenient")
-ANSWER_KEYS += ("truncated",)
+COMPLETION_KEYS = ("id", "sample", "tokens", "problem", "gold", "answer", "correct", "strict")
+COMPLETION_KEYS += ("lenient", "truncated")
 VALIDATION = "validation"  # in eval/, the folder of the answers to validation problems
 # Names in the files of earlier versions, and what they are called now.
 FORMER_NAMES = {
     "own_solutions": "rejection_sampling",
     "held_out": "validation",
     "groups_without_signal": "zero_variance_groups",
+    "right": "correct",
+    "eval_right": "eval_correct",
 }
 FORMER_FOLDER = "held-out"
 
@@ -140,13 +142,13 @@ def reduced(value: Any) -> Any:
 
 def read_metrics(run: Path) -> list[dict]:
     """The lines that a run logged, with their step, their finite numbers, and which problems were
-    right (see `schema.configs.RIGHT`). A line that a full disk tore is left out."""
+    correct (see `schema.configs.EVAL_CORRECT`). A line that a full disk tore is left out."""
     lines = []
     for line in map(renamed, read_lines(run / "metrics.jsonl")):
         numbers = {}
         for key, value in line.items():
             # A number that is not finite is saved as null.
-            if key == RIGHT or (value is not None and isfinite(value)):
+            if key == EVAL_CORRECT or (value is not None and isfinite(value)):
                 numbers[key] = value
         lines.append(numbers)
     return lines
@@ -230,15 +232,15 @@ def evaluations(run: Path, last: str | None = None) -> dict[str, list[str]]:
     return benchmarks
 
 
-def read_answers(file: Path) -> list[dict]:
+def read_completions(file: Path) -> list[dict]:
     """The lines of an evaluation: the settings of its answers, then one answer per line. A torn
     last line is ignored. Raises ValueError where the file is not what an evaluation wrote."""
     try:
-        lines = all_lines(file)
+        lines = [renamed(line) for line in all_lines(file)]
         for answer in lines[1:]:
             if "response" in answer:  # as an earlier version called it
                 answer["completion"] = answer.pop("response")
-            for key in ANSWER_KEYS:
+            for key in COMPLETION_KEYS:
                 answer[key]
     except (ValueError, TypeError, LookupError) as error:
         description = f"{type(error).__name__}: {error}"

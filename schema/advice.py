@@ -10,8 +10,8 @@ LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # with thei
 
 
 def tolerance_of(recipe: Recipe) -> str:
-    """Which numbers a recipe with a tolerance counts as right."""
-    return f"tolerance: a number is right within {recipe.tolerance:.3g} times its gold"
+    """Which numbers a recipe with a tolerance counts as correct."""
+    return f"tolerance: a number is correct within {recipe.tolerance:.3g} times its gold"
 
 
 def warnings_of(recipe: Recipe) -> Iterator[Fault]:

@@ -19,10 +19,11 @@ SECTIONS = {
 }
 SECTIONS |= {name: stage.config for name, stage in stages.STAGES.items()}
 
-# Keys of the lines that a run logs. trl's name for the share of validation problems that are right:
+# Keys of the lines that a run logs. trl's name for the share of validation problems that are
+# correct:
 ACCURACY = "eval_rewards/correct_answer/mean"
 # Beside it a "1" or a "0" for each problem, in the order of the problems' texts:
-RIGHT = "eval_right"
+EVAL_CORRECT = "eval_correct"
 # The share of groups whose completions all earn the same:
 ZERO_VARIANCE = "zero_variance_groups"
 

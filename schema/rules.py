@@ -179,8 +179,8 @@ REWARDS = [
     Rule(
         "rewards",
         conditions.pays_more_for_form,
-        "format is paid {format:g} and a right answer {truth:g}: the policy learns what pays more;"
-        " give format a quarter of the answer's weight",
+        "format is paid {format:g} and a correct answer {truth:g}: the policy learns what pays"
+        " more; give format a quarter of the answer's weight",
         WARN,
     ),
     Rule(
@@ -294,8 +294,8 @@ BATCH = [
     Rule(
         "grpo.num_generations",
         lambda values: values.grpo.num_generations < 4,
-        "in a group of {grpo.num_generations} the mean says little, and most groups are all right"
-        " or all wrong; take 8 or more",
+        "in a group of {grpo.num_generations} the mean says little, and most groups are all correct"
+        " or all incorrect; take 8 or more",
         WARN,
     ),
 ]

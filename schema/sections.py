@@ -31,11 +31,11 @@ class Model:
 
 @dataclass(frozen=True)
 class RejectionSampling:
-    """The base model is sampled, and the warm start learns from its right completions.
+    """The base model is sampled, and the warm start learns from its correct completions.
 
     `problems`: of how many training problems.
     `samples`: completions of each.
-    `keep`: how many right ones of a problem are kept, at most.
+    `keep`: how many correct ones of a problem are kept, at most.
     `temperature`: 1 is the model's own distribution.
     `model`: the folder of a finished stage that is sampled instead of the base, and has its
     tokenizer. Example: `outputs/tiny-arithmetic/sft`
@@ -60,8 +60,8 @@ class Data:
     `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make
     probe` measured it. Example: `[0.1, 0.9]`
-    `rejection_sampling`: the warm start learns from the base model's own right completions instead.
-    Example: `{samples: 8}`
+    `rejection_sampling`: the warm start learns from the base model's own correct completions
+    instead. Example: `{samples: 8}`
     """
 
     train: list

@@ -297,7 +297,7 @@ def _validation_defaults(recipe: Recipe, processes: int) -> dict[str, Any]:
 
 def even_batch(problems: int, at_most: int, processes: int) -> int:
     """The largest batch of at most `at_most` problems that every process can fill, or 0. trl
-    averages the means of the batches, which is the share of right answers only if all batches are
+    averages the means of the batches, which is the share of correct answers only if all batches are
     full."""
     for size in range(at_most, 0, -1):
         if problems % (size * processes) == 0:

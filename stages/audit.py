@@ -1,10 +1,10 @@
 """What would a reward hack earn from a recipe's rewards, on a sample of its own data, before any
 GPU hour is spent?
 
-Every gold answer is echoed in the recipe's format and must be judged right. Then every completion
+Every gold answer is echoed in the recipe's format and must be judged correct. Then every completion
 of evaluation/audit.py is scored. A hack that earns more than an honest mistake on the same problem
-fails the audit (exit code 1), and so does a trick around the right answer that earns more than the
-right answer given plainly.
+fails the audit (exit code 1), and so does a trick around the correct answer that earns more than
+the correct answer given plainly.
 """
 
 import random
@@ -18,7 +18,7 @@ from evaluation.audit import (
     abbreviated,
     blind_rewards,
     score_completions,
-    with_wrong_answers,
+    with_incorrect_answers,
     without_reward_models,
 )
 from evaluation.golds import by_gradability
@@ -39,8 +39,8 @@ def main(recipe: Recipe, rows: int = 100):
         raise RecipeError(faults)
     gradable, ungraded = by_gradability(sample, recipe)
     say(
-        f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and a wrong"
-        " answer is not"
+        f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and an"
+        " incorrect answer is not"
     )
     if recipe.tolerance:
         say(f"  {tolerance_of(recipe)}")
@@ -48,7 +48,7 @@ def main(recipe: Recipe, rows: int = 100):
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
-    problems = with_wrong_answers(gradable, recipe.tolerance)
+    problems = with_incorrect_answers(gradable, recipe.tolerance)
     table = score_completions(problems, gradable, recipe)
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]

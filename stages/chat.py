@@ -23,7 +23,7 @@ from schema.stages import finished
 from stages.cli import quiet_libraries
 
 COMMANDS = """\
-/gold 42    judges the last answer as the reward does, with 42 for the right one
+/gold 42    judges the last answer as the reward does, with 42 for the correct one
 /help       lists these commands
 any text    is a question, which stands alone
 empty line  ends"""
@@ -66,15 +66,15 @@ def main(run: list[str]):
 
 def verdict(recipe: Recipe, question: str, completion: str, gold: str) -> str:
     """The verdict of the recipe's reward on a completion, and its reason, as a line."""
-    from evaluation.answers import judged
+    from evaluation.completions import judged
 
     if not completion:
-        return "ask a question first, then give its right answer: /gold 42"
+        return "ask a question first, then give its correct answer: /gold 42"
     if not gold:
-        return "give its right answer: /gold 42"
+        return "give its correct answer: /gold 42"
     row = {"problem": question, "solution": gold}
     [judgement] = judged([row], [completion], recipe.strict, recipe.tolerance)
-    word = {True: "right", False: "wrong", None: "not judged"}[judgement["right"]]
+    word = {True: "correct", False: "incorrect", None: "not judged"}[judgement["correct"]]
     read = f" (read: {judgement['answer']})" if judgement["answer"] else ""
     return clean(f"{word}: {judgement['reason']}{read}")
 
@@ -85,7 +85,7 @@ def answering(recipe: Recipe, trained: Path):
     from transformers import TextStreamer
 
     from evaluation import engines
-    from training.model import load_for_answers, load_tokenizer
+    from training.model import load_for_sampling, load_tokenizer
 
     class CleanStreamer(TextStreamer):
         """Prints a model's text without the control characters in it."""
@@ -94,7 +94,7 @@ def answering(recipe: Recipe, trained: Path):
             print(clean(text), end="\n" if stream_end else "", flush=True)
 
     tokenizer = load_tokenizer(recipe)
-    model = load_for_answers(recipe, tokenizer, trained)
+    model = load_for_sampling(recipe, tokenizer, trained)
     generation = {}
     if not recipe.tools:  # with tools, the whole transcript is printed at the end
         streamer = CleanStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)

@@ -23,7 +23,7 @@ from stages.cli import begin
 from training.problem_sets import load_benchmarks, share_validation, train_and_validation
 
 if TYPE_CHECKING:
-    from evaluation.answers import Contestant
+    from evaluation.completions import Contestant
 
 
 def main(recipe: Recipe, validation: bool = False, model: list[str] | None = None):
@@ -89,7 +89,7 @@ def _problems(
 def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> "list[Contestant]":
     """The models that the user named, or else the recipe's finished stages, with a control by an
     example of the training problems where there are any. Names the stages that are not finished."""
-    from evaluation.answers import control, named_model, stages_of
+    from evaluation.completions import control, named_model, stages_of
 
     if model:
         return [named_model(recipe, path) for path in model]
@@ -133,12 +133,12 @@ def complete(
     problems: dict[str, list[dict]],
     sampling: dict[str, Sampling],
 ):
-    """Write the missing answers of contestants that share one engine.
+    """Write the missing completions of contestants that share one engine.
 
     Args:
-        sampling: how the answers to a benchmark are sampled, by its name.
+        sampling: how the completions of a benchmark are sampled, by its name.
     """
-    from evaluation.answers import Answers
+    from evaluation.completions import StoredCompletions
     from evaluation.engines import engine, max_new_tokens
     from training.memory import model_config
     from training.model import load_tokenizer
@@ -151,19 +151,19 @@ def complete(
     for contestant in contestants:
         for name, rows in problems.items():
             sampled = contestant._replace(sampling=sampling[name])
-            answers = Answers(root / name, sampled, tokenizer, rows, room)
-            if answers.missing():
-                unfinished.append((contestant.trained, answers))
+            stored = StoredCompletions(root / name, sampled, tokenizer, rows, room)
+            if stored.missing():
+                unfinished.append((contestant.trained, stored))
     if not unfinished:
         return
     models = list(dict.fromkeys(trained for trained, _ in unfinished))
-    longest = max(answers.longest_prompt for _, answers in unfinished)
+    longest = max(stored.longest_prompt for _, stored in unfinished)
     if longest == 0:
         message = f"{max_new_tokens(recipe)} tokens of answer leave no prompt any room in the model"
         raise RecipeError([Fault(recipe.place("evaluate"), f"evaluate.max_new_tokens: {message}")])
     with engine(recipe, tokenizer, models, longest) as completers:
-        for trained, answers in unfinished:
-            answers.complete(completers[models.index(trained)])
+        for trained, stored in unfinished:
+            stored.complete(completers[models.index(trained)])
 
 
 def write_again(folder: Path):

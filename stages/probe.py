@@ -1,8 +1,8 @@
 """Measures how often the policy that GRPO starts from solves each training problem, before GRPO
 costs GPU hours.
 
-A group of completions that are all right or all wrong teaches nothing, so the pass rates show how
-much of the sampling would be in vain. `data.pass_rate` then chooses the problems by them.
+A group of completions that are all correct or all incorrect teaches nothing, so the pass rates show
+how much of the sampling would be in vain. `data.pass_rate` then chooses the problems by them.
 """
 
 from console.faults import RecipeError
@@ -43,18 +43,16 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
         )
         raise RecipeError([message])
     drawn = [rows[i] for i in ids]
-    answers = sample.stored_completions(folder, policy, tokenizer, drawn, problems, samples)
+    stored = sample.stored_completions(folder, policy, tokenizer, drawn, problems, samples)
     source = policy.trained or "the base model"
     say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {source}")
-    sample.sample_missing(answers, tokenizer)
-    right = sample.right_of_each(answers, samples)
+    sample.sample_missing(stored, tokenizer)
+    correct = sample.correct_per_problem(stored, samples)
     settings = sample.pass_rate_settings(policy, tokenizer, rows)
-    figures = sample.write_pass_rates(
-        folder, settings, answers, samples, ids[:problems], group_size
-    )
+    figures = sample.write_pass_rates(folder, settings, stored, samples, ids[:problems], group_size)
     say()
-    say_markdown(sample.pass_rate_table(figures, right, label))
-    advice = sample.change_before_grpo(figures, right)
+    say_markdown(sample.pass_rate_table(figures, correct, label))
+    advice = sample.change_before_grpo(figures, correct)
     if advice:
         say(f"\nadvice: {advice}")
     say(f"\nresults: {folder}")

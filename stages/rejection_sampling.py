@@ -1,5 +1,5 @@
 """Rejection sampling: the base model solves training problems, and the warm start then learns from
-its right solutions.
+its correct solutions.
 
 A stage of its own, which one process runs: a launcher's other processes would wait for it, some
 only for half an hour.
@@ -38,10 +38,10 @@ def main(recipe: Recipe, if_needed: bool = False):
     lock(folder)
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
-    answers = sample.completions_to_learn_from(recipe, tokenizer, rows)
+    stored = sample.completions_to_learn_from(recipe, tokenizer, rows)
     say(sample.announcement(recipe, rows))
-    sample.sample_missing(answers, tokenizer)
-    solutions = sample.solutions_to_learn(recipe, answers)
+    sample.sample_missing(stored, tokenizer)
+    solutions = sample.solutions_to_learn(recipe, stored)
     sample.write_solutions(folder, solutions.rows)
     cost = f"{solutions.figures['tokens']:,} tokens, {solutions.figures['seconds']:,.0f} seconds"
     say(f"rejection sampling: {sample.accepted_of(solutions.figures)}, in {folder} ({cost})")

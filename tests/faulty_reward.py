@@ -18,7 +18,7 @@ ROW = {"NaN": math.nan, "inf": math.inf, "huge": 1e38, "text": "0.5"}
 
 
 def _equal(response: str, gold: str) -> bool:
-    return judge(rf"\boxed{{{response}}}", gold).right
+    return judge(rf"\boxed{{{response}}}", gold).correct
 
 
 def _spoil(optimizer, *arguments):
@@ -63,4 +63,4 @@ def faulty(completions, kind, **columns):
         )  # PyDLL keeps the interpreter lock
         c.pthread_mutex_lock(mutex)
         c.pthread_mutex_lock(mutex)  # its own: for ever, and no signal ends it
-    return {"returns None": None, "wrong length": paid[1:]}[kind]
+    return {"returns None": None, "incorrect length": paid[1:]}[kind]

@@ -89,11 +89,11 @@ def run(
     write_json(path / "versions.json", {"hardware": ["a CPU"], "processes": 1})
     logged = []
     for step in range(1, steps + 1):
-        right, form = random.integers(0, 2, batch).astype(float), random.integers(0, 5, batch) / 4
-        total = (right + 0.25 * form).reshape(groups, size)
+        correct, form = random.integers(0, 2, batch).astype(float), random.integers(0, 5, batch) / 4
+        total = (correct + 0.25 * form).reshape(groups, size)
         deviation = total.std(1, ddof=1, keepdims=True)
         advantage = (total - total.mean(1, keepdims=True)) / (deviation + 1e-4)
-        texts = [f"<think>{i}</think>\n<answer>{int(x)}</answer>" for i, x in enumerate(right)]
+        texts = [f"<think>{i}</think>\n<answer>{int(x)}</answer>" for i, x in enumerate(correct)]
         questions = [f"What is {step} + {i}?" for i in range(groups) for _ in range(size)]
         if hostile:
             texts[: len(HOSTILE)] = HOSTILE
@@ -102,7 +102,7 @@ def run(
             "step": [step] * batch,
             "prompt": [[chat("system", "Think."), chat("user", text)] for text in questions],
             "completion": [[chat("assistant", text)] for text in texts],
-            "correct_answer": right,
+            "correct_answer": correct,
             "format_tags": form,
             "gold": ["1"] * batch,
             "tokens": [10 + i % 7 for i in range(batch)],
@@ -112,21 +112,21 @@ def run(
         pd.DataFrame(columns).to_parquet(path / TABLE.format(step))
         line = {"reward": total.mean(), "reward_std": deviation.mean()}
         line |= {"zero_variance_groups": 0.25, "entropy": 0.5, "step": step}
-        line |= {"rewards/correct_answer/mean": right.mean()}
+        line |= {"rewards/correct_answer/mean": correct.mean()}
         line |= {"rewards/format_tags/mean": form.mean(), "completions/mean_length": 13.0}
         logged.append(line | {"seconds/sampling": 2.0, "seconds/update": 1.0})
-    logged.append({"eval_rewards/correct_answer/mean": 0.5, "eval_right": "0110", "step": steps})
+    logged.append({"eval_rewards/correct_answer/mean": 0.5, "eval_correct": "0110", "step": steps})
     write_lines(path / "metrics.jsonl", logged)
     write_json(path / "summary.json", {"steps": steps, "seconds": 3.0})
     evaluation(folder / "eval" / "validation", hostile)
     return path
 
 
-def same_questions(run: Path, right: dict[int, int]):
+def same_questions(run: Path, correct: dict[int, int]):
     """What evaluations sampled of two validation questions; by step, how often the first was
-    answered right. The other never was."""
+    answered correct. The other never was."""
     (run / "same_questions").mkdir()
-    for step, count in right.items():
+    for step, count in correct.items():
         frame = pd.read_parquet(run / TABLE.format(1))[:16].assign(step=step)
         frame["prompt"] = [[chat("user", f"Held out {i // 8}?")] for i in range(16)]
         frame["completion"] = [[chat("assistant", f"says {i < count}")] for i in range(16)]
@@ -146,17 +146,17 @@ def warm_start(folder: Path) -> Path:
 
 
 def evaluation(folder: Path, hostile: bool = False):
-    """Answers of a base, a warm start and a policy to four questions: won, lost, wrong twice and
-    right twice."""
+    """Answers of a base, a warm start and a policy to four questions: won, lost, incorrect twice
+    and correct twice."""
     folder.mkdir(parents=True)
     settings = {"problems": "x", "samples": 1, "temperature": 0.0, "max_new_tokens": 40}
     for label, verdicts in {"base": "0000", "sft": "0101", "grpo": "1001"}.items():
         lines = [settings | {"strict": False}]
         for i, verdict in enumerate(verdicts):
-            right = verdict == "1"
+            correct = verdict == "1"
             line = {"id": i, "sample": 0, "gold": "7", "truncated": False, "tokens": 5}
-            line |= dict.fromkeys(("right", "strict", "lenient"), right)
-            line |= {"answer": "78"[not right], "reason": "equal" if right else "not equal"}
+            line |= dict.fromkeys(("correct", "strict", "lenient"), correct)
+            line |= {"answer": "78"[not correct], "reason": "equal" if correct else "not equal"}
             line["problem"] = f"Question {i}" + (HOSTILE[0] if hostile else "")
             line["completion"] = HOSTILE[2] if hostile else f"{label} says {i}"
             lines.append(line)

@@ -26,7 +26,7 @@ def callbacks_of(
 
     - `interrupts` orders a checkpoint at the end of a step. `FiniteNumbers`, which looks at the
       weights first, and `Checkpoints`, which looks at the room on the disk, come after it.
-    - `KeepBest` writes into the newest line of the history which problems were answered right.
+    - `KeepBest` writes into the newest line of the history which problems were answered correct.
       `ShowAdvice` reads that line, and `Metrics` copies it into metrics.jsonl.
     - `Stopwatch` counts what was done since it last heard: as an evaluation the page that
       `write_page` writes, as saving the manifest that `Checkpoints` writes. So it comes after them,

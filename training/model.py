@@ -385,7 +385,7 @@ def _prepare(model: PreTrainedModel, recipe: Recipe):
         head.register_forward_pre_hook(_make_contiguous)
 
 
-def load_for_answers(
+def load_for_sampling(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
     """Load a model as `load_model` does, on the GPU if the machine has one, in evaluation mode."""

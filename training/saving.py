@@ -27,7 +27,7 @@ from runs.checkpoints import (
     sync_records,
     write_manifest,
 )
-from schema.configs import ACCURACY, RIGHT
+from schema.configs import ACCURACY, EVAL_CORRECT
 from schema.recipe import Recipe
 from training.model import load_model
 from training.scoring import Scores
@@ -131,26 +131,26 @@ class FiniteNumbers(TrainerCallback):
 class KeepBest(TrainerCallback):
     """Prints each evaluation, and stops the run when validation accuracy has stayed clearly below
     its best for `patience` evaluations in a row while the training reward rose. It reads the
-    trainer's history, which a resumed run still has, and adds which problems were right."""
+    trainer's history, which a resumed run still has, and adds which problems were correct."""
 
     def __init__(self, patience: int, scores: Scores):
         self.patience = patience
         self.scores = scores
         self.stopped: str | None = None  # why it stopped the run
-        self.right: dict[str, float | None] = {}  # whether each problem was answered right
+        self.correct: dict[str, float | None] = {}  # whether each problem was answered correct
 
     def on_prediction_step(self, args, state, control, **kwargs):
         batch = self.scores.batch  # trl called the rewards for it
         rewards = batch.rewards["correct_answer"]
-        self.right.update(zip(batch.columns["problem"], rewards, strict=True))
+        self.correct.update(zip(batch.columns["problem"], rewards, strict=True))
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if ACCURACY not in logs:
             return
-        gathered = dict(gather_object(list(self.right.items())))  # from all processes
+        gathered = dict(gather_object(list(self.correct.items())))  # from all processes
         digits = [str(int(gathered[problem] or 0)) for problem in sorted(gathered)]
-        state.log_history[-1][RIGHT] = "".join(digits)
-        self.right.clear()
+        state.log_history[-1][EVAL_CORRECT] = "".join(digits)
+        self.correct.clear()
 
     def on_evaluate(self, args, state, control, **kwargs):
         accuracies = _history(state, ACCURACY)
@@ -163,7 +163,7 @@ class KeepBest(TrainerCallback):
         if step != best_step:
             line += f", best {best:.1%} at step {best_step}"
         say(line)
-        reason = gamed(_history(state, RIGHT), _history(state, "reward"), self.patience)
+        reason = gamed(_history(state, EVAL_CORRECT), _history(state, "reward"), self.patience)
         if reason:
             control.should_training_stop = True
             self.stopped = reason

@@ -41,8 +41,8 @@ class GuardedReward:
     """A reward function that returns one finite float or None for each completion.
 
     A row scored NaN, an infinity or text becomes None; so does every row where the function raises,
-    takes more than `seconds` or returns no list of the right length. The first case of each kind is
-    reported with its row.
+    takes more than `seconds` or returns no list of the correct length. The first case of each kind
+    is reported with its row.
 
     Attributes:
         by_step: calls the function for each step of a completion (training/step_rewards.py); by

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from schema.conditions import FORMAT, TRUTH
-from schema.configs import ACCURACY, RIGHT, STEP, ZERO_VARIANCE, defaults
+from schema.configs import ACCURACY, EVAL_CORRECT, STEP, ZERO_VARIANCE, defaults
 from schema.recipe import Recipe
 from training.trends import Mean, exactly, fell, flips, is_beyond, may_have_fallen, mean, rises
 
@@ -24,15 +24,15 @@ START = 4  # logged lines that show how a run began
 YOUNG = range(START, START + WINDOW + 1)  # logged lines of a run of which all are looked at
 MOST_GROUPS = 0.6  # share of groups with zero variance
 ALIKE = 0.45  # share of the groups, where it grows
-BOTH = 0.15  # share of the groups that are all right, and of those that are all wrong
+BOTH = 0.15  # share of the groups that are all correct, and of those that are all incorrect
 LOW_ENTROPY = 0.12  # nats per token
 TRUNCATED = 0.3  # share of the completions
 ENTROPY = 0.1  # share of its value at the start
-SOLVED = 0.9  # share of right answers, above which a policy need not explore
+SOLVED = 0.9  # share of correct answers, above which a policy need not explore
 FORMAT_LEARNED = 0.9  # share of the highest value of the format rewards
-NOT_LEARNED = 0.05  # share of right answers
+NOT_LEARNED = 0.05  # share of correct answers
 EQUAL = 1e-6  # the spread that float32 gives equal rewards
-LEAST_FALL = 0.05  # of the share of right answers, at a run's end
+LEAST_FALL = 0.05  # of the share of correct answers, at a run's end
 MISMATCH = 0.05  # nats between the trainer's and vLLM's log-probabilities of a token
 
 # The parts of a training's time: sampling completions; rewards; the remainder of a step, which is
@@ -112,15 +112,15 @@ DIFFERS = (
     " repair it, "
 )
 RULES = (
-    # The policy varies its answers less and less since the run's start, or hardly at all, right or
-    # wrong; and it learns nothing from those that it varies.
+    # The policy varies its answers less and less since the run's start, or hardly at all, correct
+    # or incorrect; and it learns nothing from those that it varies.
     Rule(
         "alike",
         (
             ("zero variance grows", ">", 0),
             ("zero variance", ">", ALIKE),
             ("entropy", "<", 2 * LOW_ENTROPY),
-            ("right rises", "<", 1),
+            ("correct rises", "<", 1),
         ),
         ALIKE_AND_REMEDY.replace("KINDS", "more and more"),
         since_start=True,
@@ -131,30 +131,31 @@ RULES = (
             ("zero variance", ">", MOST_GROUPS),
             ("entropy", "<", LOW_ENTROPY),
             ("both kinds", ">", BOTH),
-            ("right rises", "<", 1),
+            ("correct rises", "<", 1),
         ),
-        ALIKE_AND_REMEDY.replace("KINDS", "some all right and some all wrong"),
+        ALIKE_AND_REMEDY.replace("KINDS", "some all correct and some all incorrect"),
         since_start=True,
     ),
-    # Most groups earn the same reward for all their completions: all right, or all wrong.
+    # Most groups earn the same reward for all their completions: all correct, or all incorrect.
     Rule(
         "zero variance",
         (*FLAT, ("constant rewards", ">", 0)),
         f"{TAUGHT_NOTHING}: every completion earned the same ({{constants}}). Either none was ever"
-        " right, or the reward does not see the answer: `make audit` says which (docs/rewards.md)",
+        " correct, or the reward does not see the answer: `make audit` says which"
+        " (docs/rewards.md)",
     ),
     Rule(
         "zero variance",
         (*FLAT, ("too easy", ">", 0)),
-        f"{TAUGHT_NOTHING}, most of them all right ({{right:.0%}} of the answers are): these"
+        f"{TAUGHT_NOTHING}, most of them all correct ({{correct:.0%}} of the answers are): these"
         " problems are too easy by now. Train on harder ones (data.train, or after `make probe`"
         " data.pass_rate: [0, 0.5]), or end the run",
     ),
     Rule(
         "zero variance",
         (*FLAT, ("too hard", ">", 0)),
-        f"{TAUGHT_NOTHING}, most of them all wrong ({{right:.0%}} of the answers are right): these"
-        " problems are too hard. Train on easier ones (data.train, or after `make probe`"
+        f"{TAUGHT_NOTHING}, most of them all incorrect ({{correct:.0%}} of the answers are correct)"
+        ": these problems are too hard. Train on easier ones (data.train, or after `make probe`"
         " data.pass_rate: [0.1, 1]), warm up longer (sft.max_steps), or raise grpo.num_generations"
         " (now {num_generations})",
     ),
@@ -173,7 +174,7 @@ RULES = (
         " completions/ shows answers that do not stop, a longer warm start (sft.max_steps) teaches"
         " where to end",
     ),
-    # The policy has become nearly deterministic before it is right.
+    # The policy has become nearly deterministic before it is correct.
     Rule(
         "entropy collapse",
         (("entropy of the first", "<", ENTROPY), ("solved", "<", SOLVED)),
@@ -186,10 +187,10 @@ RULES = (
     Rule(
         "format only",
         (("format", ">", FORMAT_LEARNED), ("truth", "<", NOT_LEARNED)),
-        "the format is learned (format rewards {format:.0%}) and answers are not ({truth:.1%} right"
-        " over the last {window} logged steps): GRPO cannot reward what is never sampled. Train on"
-        " easier problems (data.train; `make probe` says which are solved at all), or give the warm"
-        " start more worked solutions (sft.max_steps, data.worked)",
+        "the format is learned (format rewards {format:.0%}) and answers are not ({truth:.1%}"
+        " correct over the last {window} logged steps): GRPO cannot reward what is never sampled."
+        " Train on easier problems (data.train; `make probe` says which are solved at all), or give"
+        " the warm start more worked solutions (sft.max_steps, data.worked)",
     ),
     # vLLM samples from another distribution than the trainer computes. The mean ratio of the two
     # probabilities could not show it: over sampled tokens it is 1 for any two distributions.
@@ -208,7 +209,7 @@ RULES = (
 NAMES = tuple(dict.fromkeys(rule.name for rule in RULES))
 METRICS = {
     "zero variance": ZERO_VARIANCE,
-    "right": CORRECT,
+    "correct": CORRECT,
     "entropy": "entropy",
     "truncated": "completions/clipped_ratio",
     "difference": "sampling/sampling_logp_difference/mean",
@@ -286,33 +287,33 @@ class History:
         if truth:
             value = max(reward.value for reward in truth)
             means["truth"] = Mean(value, max(reward.high for reward in truth) - value)
-        right = means["right"]
+        correct = means["correct"]
         entropy = means["entropy"]
         entropies = self.values.get("entropy", ())
         first = sum(entropies[:START]) / START
         if entropy and first and len(entropies) >= START + WINDOW:
             means["first entropy"] = exactly(first)
             means["entropy of the first"] = Mean(entropy.value / first, entropy.error / first)
-        means["solved"] = exactly(right.value if right else 0)
-        means["right rises"] = exactly(rises(self.values[CORRECT]))
+        means["solved"] = exactly(correct.value if correct else 0)
+        means["correct rises"] = exactly(rises(self.values[CORRECT]))
         means["constant rewards"] = exactly(len(self.constant_rewards(window)))
         means["narrowed"] = exactly(len(self.narrowing))
-        means |= self._kinds_of_groups(means["zero variance"], right)
+        means |= self._kinds_of_groups(means["zero variance"], correct)
         return {name: mean for name, mean in means.items() if mean is not None}
 
-    def _kinds_of_groups(self, flat: Mean | None, right: Mean | None) -> dict[str, Mean]:
-        """How many of the zero-variance groups are all right, and how many all wrong."""
-        if not flat or not right:
+    def _kinds_of_groups(self, flat: Mean | None, correct: Mean | None) -> dict[str, Mean]:
+        """How many of the zero-variance groups are all correct, and how many all incorrect."""
+        if not flat or not correct:
             return {}
-        # Of the groups with a signal about half of the answers are right.
-        all_right = right.value - (1 - flat.value) / 2
+        # Of the groups with a signal about half of the answers are correct.
+        all_correct = correct.value - (1 - flat.value) / 2
         grows = len(self.values[ZERO_VARIANCE]) in YOUNG and rises(self.values[ZERO_VARIANCE])
         return {
-            "both kinds": exactly(min(all_right, flat.value - all_right)),
-            # At most 1 - flat of the answers are in groups with a signal; more right answers than
-            # that must be in groups whose answers are all right.
-            "too easy": exactly(right.value - (1 - flat.value) - flat.value / 2),
-            "too hard": exactly(flat.value / 2 - right.value),
+            "both kinds": exactly(min(all_correct, flat.value - all_correct)),
+            # At most 1 - flat of the answers are in groups with a signal; more correct answers than
+            # that must be in groups whose answers are all correct.
+            "too easy": exactly(correct.value - (1 - flat.value) - flat.value / 2),
+            "too hard": exactly(flat.value / 2 - correct.value),
             "zero variance grows": exactly(grows),
         }
 
@@ -320,8 +321,8 @@ class History:
         """What a sentence may say beside numbers."""
         constants = [f"rewards.{name} {value:g}" for name, value in self.constant_rewards().items()]
         accuracy = ""
-        if "right" in numbers:
-            accuracy = f", with {numbers['right'].value:.0%} of the answers right"
+        if "correct" in numbers:
+            accuracy = f", with {numbers['correct'].value:.0%} of the answers correct"
         return {
             "constants": " and ".join(constants),
             "narrowing": " and ".join(self.narrowing),
@@ -365,15 +366,15 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
     for line in lines:
         history.judge(line)
     flat = history.values[ZERO_VARIANCE]
-    right = history.values[CORRECT]
-    messages = {"never right": None, "fell": _fall(lines, history.grpo)}
+    correct = history.values[CORRECT]
+    messages = {"never correct": None, "fell": _fall(lines, history.grpo)}
     if flat and min(flat) == 1 and not rules_done & {"alike", "zero variance"}:
         history.window = len(flat)
         messages["alike"] = history.message("alike")
         messages["zero variance"] = None if messages["alike"] else history.message("zero variance")
-    elif right and max(right) == 0 and not rules_done & {"zero variance", "format only"}:
-        messages["never right"] = (
-            f"no completion was right in {len(right)} logged steps: train on easier problems"
+    elif correct and max(correct) == 0 and not rules_done & {"zero variance", "format only"}:
+        messages["never correct"] = (
+            f"no completion was correct in {len(correct)} logged steps: train on easier problems"
             " (data.train; `make probe` says which are solved at all), or warm up longer"
             " (sft.max_steps)"
         )
@@ -382,14 +383,14 @@ def conclusion(lines: list[dict], recipe: Recipe | dict, rules_done: set[str]) -
 
 
 def _fall(lines: list[dict], grpo: dict) -> str | None:
-    """How far the share of right answers fell, on validation problems or else while training."""
-    judged = [(line["step"], line[RIGHT]) for line in lines if line.get(RIGHT)]
+    """How far the share of correct answers fell, on validation problems or else while training."""
+    judged = [(line["step"], line[EVAL_CORRECT]) for line in lines if line.get(EVAL_CORRECT)]
     sampled = [{"step": 0}]
     for line in lines:
         if math.isfinite(line.get(CORRECT, math.nan)):
             sampled.append(line)
-    right = [line[CORRECT] for line in sampled[1:]]
-    half = min(WINDOW, len(right) // 2)
+    correct = [line[CORRECT] for line in sampled[1:]]
+    half = min(WINDOW, len(correct) // 2)
     if len(judged) > 1:
         step, now = judged[-1]
         best_step, best = max(judged, key=lambda evaluation: _accuracy(evaluation[1]))
@@ -401,24 +402,24 @@ def _fall(lines: list[dict], grpo: dict) -> str | None:
         fall = f"validation accuracy fell from {_accuracy(best):.1%} at step {best_step} to"
         fall += f" {_accuracy(now):.1%} at step {step} ({won} won, {lost} lost)"
     elif half > 0:
-        before = mean(right[:half])
-        after = mean(right[-half:])
+        before = mean(correct[:half])
+        after = mean(correct[-half:])
         noise = 2 * math.hypot(before.error, after.error)
         if half == 1:  # a single line has no spread
             noise = 2 * math.hypot(_error(*sampled[:2], grpo), _error(*sampled[-2:], grpo))
         if before.value - after.value <= max(noise, LEAST_FALL):
             return None
-        fall = f"the share of right answers fell from {before.value:.1%} to {after.value:.1%}"
+        fall = f"the share of correct answers fell from {before.value:.1%} to {after.value:.1%}"
     else:
         return None
     return (
         f"{fall}: start again with a lower grpo.learning_rate, or with some grpo.beta. If the"
-        " reward rose, `make audit` says whether wrong answers are paid"
+        " reward rose, `make audit` says whether incorrect answers are paid"
     )
 
 
 def _error(before: dict, line: dict, grpo: dict) -> float:
-    """The standard error of a line's share of right answers, by how many were sampled since the
+    """The standard error of a line's share of correct answers, by how many were sampled since the
     line before. The answers of a group that are all alike count as one."""
     steps = line["step"] - before["step"]
     completions = steps * grpo[STEP["grpo"]] / grpo["num_iterations"]
@@ -451,7 +452,7 @@ def gamed(
     later = [reward for step, reward in rewards if step > best_step]
     if not 0 < patience <= len(since) or not earlier or not later:
         return None
-    if not all(fell(best, right) for _, right in since[-patience:]):
+    if not all(fell(best, correct) for _, correct in since[-patience:]):
         return None
     # As many logged steps as there are since the best, so that the slow start of a run does not
     # count as a rise.
@@ -464,11 +465,11 @@ def gamed(
         f"grpo: stopped at step {step}. Validation accuracy was {_accuracy(best):.1%} at step"
         f" {best_step} and has been clearly below that for {patience} evaluations (now"
         f" {_accuracy(now):.1%}, n = {len(now)}), while the training reward rose by {risen:.3g}:"
-        " the policy is rewarded for something other than right answers. Read the newest file in"
+        " the policy is rewarded for something other than correct answers. Read the newest file in"
         " completions/, and try `make audit`. evaluate.patience sets how many evaluations to wait"
         " for; 0 never stops."
     )
 
 
-def _accuracy(right: str) -> float:
-    return right.count("1") / max(1, len(right))
+def _accuracy(correct: str) -> float:
+    return correct.count("1") / max(1, len(correct))

@@ -29,8 +29,8 @@ TEXT_AFTER = re.compile(r"</answer>\s*+\S", re.I)
 def of_step(file: Path, description: dict) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The groups of a step, each with its entry in the list of groups.
 
-    In an entry `asked` is equal for equal questions, `std` has ddof = 1, as in trl, and `right`,
-    the number of right answers, is None if no reward judges them. A group has its question and
+    In an entry `asked` is equal for equal questions, `std` has ddof = 1, as in trl, and `correct`,
+    the number of correct answers, is None if no reward judges them. A group has its question and
     completions with their rewards; `batch_completions` and `batch_tokens`, the size of the step's
     batch; and with `scale_rewards: batch` `others`, the total rewards of the batch's other groups.
 
@@ -116,7 +116,7 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
         "n": len(rows),
         "tokens": finite(fmean(_column(rows, "tokens"))),
     }
-    entry |= {"mean": None, "std": None, "right": None, "truncated": 0, "flagged": 0}
+    entry |= {"mean": None, "std": None, "correct": None, "truncated": 0, "flagged": 0}
     totals = [total for total in _column(rows, "total") if total is not None]
     if totals:
         entry |= {"mean": finite(fmean(totals)), "std": 0.0}
@@ -127,7 +127,7 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
         entry["flagged"] += bool(row["flags"])
         truth = row["rewards"].get(TRUTH)
         if truth is not None:
-            entry["right"] = (entry["right"] or 0) + (truth >= 1)
+            entry["correct"] = (entry["correct"] or 0) + (truth >= 1)
     return entry
 
 
@@ -176,12 +176,12 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
     }
 
 
-def flags(completion: str, right: float | None, advantage: float | None) -> list[str]:
+def flags(completion: str, correct: float | None, advantage: float | None) -> list[str]:
     """Reasons to read a completion: signs of a policy that satisfies a reward without answering the
     question."""
     signs = []
-    if right is not None and right <= 0 and advantage is not None and advantage > 0:
-        signs.append("wrong, and above its group's mean")
+    if correct is not None and correct <= 0 and advantage is not None and advantage > 0:
+        signs.append("incorrect, and above its group's mean")
     if len(ANSWERS.findall(completion)) > 1:
         signs.append("several answers")
     if EMPTY_REASONING.search(completion):

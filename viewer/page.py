@@ -24,7 +24,7 @@ from viewer.runs import (
     curves,
     describe,
     evenly,
-    first_answers,
+    first_completions,
     pair,
     results,
 )
@@ -257,7 +257,7 @@ def _evaluation(
     errors = {}
     for label in labels:
         try:
-            answers[label] = first_answers(run, benchmark, label)
+            answers[label] = first_completions(run, benchmark, label)
         except (ValueError, OSError) as error:
             errors[label] = str(error)
     pairs = list(combinations(labels, 2))

@@ -12,14 +12,14 @@ from runs.records import (
     CONTROL,
     evaluations,
     name_of,
-    read_answers,
+    read_completions,
     read_metrics,
     reduced,
     run_file,
     stage_of,
 )
 from runs.state import RunState
-from schema.configs import RIGHT, SAMPLED_AT_ONCE, SECTIONS, STEP
+from schema.configs import EVAL_CORRECT, SAMPLED_AT_ONCE, SECTIONS, STEP
 from schema.sections import flat
 from schema.settings import to_show
 from training.watch import advice_on
@@ -33,13 +33,13 @@ EXCERPT = 160  # characters of a question in a list
 FEW = 3  # won and lost questions beside a result
 CUT = 20_000  # characters of a completion
 # The columns of an answer that a pair shows as they are.
-PAIR_COLUMNS = ("answer", "right", "reason", "tokens", "truncated")
-# (right before, right after): how a question's answers changed, in the order of the list.
+PAIR_COLUMNS = ("answer", "correct", "reason", "tokens", "truncated")
+# (correct before, correct after): how a question's answers changed, in the order of the list.
 KINDS = {
     (False, True): "won",
     (True, False): "lost",
-    (False, False): "wrong twice",
-    (True, True): "right twice",
+    (False, False): "incorrect twice",
+    (True, True): "correct twice",
 }
 
 
@@ -87,10 +87,10 @@ def curves(run: Path) -> dict[str, list]:
     rows: dict[int, dict] = {}
     for line in read_metrics(run):
         row = rows.setdefault(line["step"], {})
-        right = line.pop(RIGHT, None)
-        if right:
-            low, high = wilson(right.count("1"), len(right))
-            line |= {"validation/n": len(right), "validation/low": low, "validation/high": high}
+        correct = line.pop(EVAL_CORRECT, None)
+        if correct:
+            low, high = wilson(correct.count("1"), len(correct))
+            line |= {"validation/n": len(correct), "validation/low": low, "validation/high": high}
         # A step with an evaluation has two lines, and the seconds of both count.
         for key in row.keys() & line.keys():
             if key.startswith("seconds/"):
@@ -213,7 +213,7 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
     if earlier:
         answers = {}
         for label in (earlier[-1], stage):
-            answers[label] = first_answers(run, benchmark, label)
+            answers[label] = first_completions(run, benchmark, label)
         flips = changed(answers, earlier[-1], stage)
         won = flips["rows"][: flips["counts"]["won"]]
         lost = flips["rows"][len(won) :][: flips["counts"]["lost"]]
@@ -221,11 +221,11 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
     return comparison
 
 
-def first_answers(run: Path, benchmark: str, label: str) -> dict[int, dict]:
+def first_completions(run: Path, benchmark: str, label: str) -> dict[int, dict]:
     """A model's first answer to each question, by the question's id; further ones, which the report
     counts too, are left out. Raises ValueError where the file is not what an evaluation wrote."""
     answers: dict[int, dict] = {}
-    for answer in read_answers(run_file(run.parent, f"eval/{benchmark}/{label}.jsonl"))[1:]:
+    for answer in read_completions(run_file(run.parent, f"eval/{benchmark}/{label}.jsonl"))[1:]:
         answers.setdefault(answer["id"], answer)
     return answers
 
@@ -240,7 +240,7 @@ def changed(answers: dict[str, dict[int, dict]], before: str, after: str) -> dic
     rows = []
     for question in sorted(answers[before].keys() & answers[after].keys()):
         first = answers[before][question]
-        kind = KINDS[first["right"] is True, answers[after][question]["right"] is True]
+        kind = KINDS[first["correct"] is True, answers[after][question]["correct"] is True]
         rows.append({"id": question, "question": str(first["problem"])[:EXCERPT], "kind": kind})
         counts[kind] += 1
     rows.sort(key=lambda row: list(counts).index(row["kind"]))

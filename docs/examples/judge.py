@@ -3,7 +3,7 @@
 
     cp docs/examples/judge.py my_judge.py
 
-Then name it in a recipe, beside a rule that says what is right:
+Then name it in a recipe, beside a rule that says what is correct:
 
     rewards:
       correct_answer: {weight: 1.0}
@@ -48,7 +48,7 @@ async def judge(
     problem,
     solution,
     *,
-    rubric: str = "Is every step sound, and is the answer right?",
+    rubric: str = "Is every step sound, and is the answer correct?",
     **columns,
 ) -> list[float | None]:
     """The judge's verdict on each completion, 0.0 to 1.0; None where it gives none.
@@ -67,7 +67,7 @@ async def judge(
         mark = secrets.token_hex(6)
         text = TURN.sub(r"\g<0> ", completion[-1]["content"])
         system = INSTRUCTIONS.format(rubric=rubric, mark=mark, best=BEST)
-        user = f"Problem:\n{question}\n\nRight answer: {gold}\n\n{mark}\n{text}\n{mark}"
+        user = f"Problem:\n{question}\n\nCorrect answer: {gold}\n\n{mark}\n{text}\n{mark}"
         async with gate:
             answer = await ask(client, system, user, failures)
         return verdict(answer, mark)

@@ -96,7 +96,7 @@ function lossByToken({ now, old, reference, advantage, settings, batch }) {
 }
 
 /**
- * {values, silent, groups}: the advantages of `batches` batches of questions that are right more
+ * {values, silent, groups}: the advantages of `batches` batches of questions that are correct more
  * and more seldom, from `high` to `low`; silent: how many of the groups teach nothing. `method`:
  * whose mean and deviation are taken.
  */
@@ -137,8 +137,8 @@ function histogram(values, edges) {
   return counts;
 }
 
-/** The share of groups of `size` with right and wrong answers, where a share of all is right. */
-const teaching = (right, size) => 1 - right ** size - (1 - right) ** size;
+/** The share of groups of `size` that are mixed, where a share of all answers is correct. */
+const teaching = (correct, size) => 1 - correct ** size - (1 - correct) ** size;
 
 /** The groups that a policy with these chances draws: for each the places of its answers. */
 function groupsDrawn(chances, size, count, seed) {
@@ -222,11 +222,11 @@ function plainNumber(text) {
   return denominator ? [numerator, denominator] : null;
 }
 
-/** {right, reason} by the rules for plain numbers; null for an answer that takes the verifier. */
+/** {correct, reason} by the rules for plain numbers; null for an answer that takes the verifier. */
 function plainVerdict(text, gold) {
   const answer = plainNumber(text);
   if (!answer) return null;
   const wanted = plainNumber(gold);
-  const right = answer[0] * wanted[1] === wanted[0] * answer[1];
-  return { right, reason: `${right ? "equal" : "not equal"}, as plain numbers` };
+  const correct = answer[0] * wanted[1] === wanted[0] * answer[1];
+  return { correct, reason: `${correct ? "equal" : "not equal"}, as plain numbers` };
 }

@@ -4,7 +4,7 @@
 
 {
   const part = partOf("credit");
-  // Of the three other answers of the group, which of their steps are right.
+  // Of the three other answers of the group, which of their steps are correct.
   const OTHERS = [
     [1, 1, 1, 1],
     [0, 1, 1, 1],
@@ -13,10 +13,10 @@
   const settings = settingsOf(part, redraw);
   const reading = player(part, showToken, 6000);
   const buttons = part.querySelector(".steps-of");
-  let mistake = 1; // the step that is wrong; −1: none
+  let mistake = 1; // the step that is incorrect; −1: none
   let credit = null;
 
-  /** The steps of the answer, one of which may be wrong. */
+  /** The steps of the answer, one of which may be incorrect. */
   function answerSteps() {
     const wrongBy = (step, by) => (step === mistake ? by : 0);
     const packed = 36 + wrongBy(0, 2);

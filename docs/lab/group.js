@@ -124,12 +124,12 @@
       verdict.replaceChildren(html`<b class="kind lost">Not judged</b>`, reason);
       return;
     }
-    const kind = judged.right
-      ? html`<b class="kind won">Right</b>`
-      : html`<b class="kind lost">Wrong</b>`;
+    const kind = judged.correct
+      ? html`<b class="kind won">Correct</b>`
+      : html`<b class="kind lost">Incorrect</b>`;
     verdict.replaceChildren(kind, `: ${judged.reason}.`);
     ownRow.text.textContent = answer;
-    ownReward = Number(judged.right);
+    ownReward = Number(judged.correct);
     redraw();
   };
   form.querySelector("[data-out]").onclick = () => {

@@ -12,22 +12,22 @@
   const place = part.querySelector(".drawn");
   const settings = settingsOf(part, redraw);
   let groups = [];
-  let right = 1; // the place of the right answer
+  let correct = 1; // the place of the correct answer
   const played = player(part, showGroups);
 
   function redraw() {
     const { temperature, size, seed } = settings;
-    right = Number(settings.answer);
+    correct = Number(settings.answer);
     const logs = logPolicy(LOGITS, temperature);
     const chances = logs.map(Math.exp);
     const entropy = -sum(chances.map((chance, i) => chance * logs[i]));
     groups = groupsDrawn(chances, size, GROUPS, seed);
     const words = ANSWERS.map((answer, i) => `${answer} ${percent(chances[i])}`);
-    showBars(chances, null, right, `Chances of the answers: ${words.join(", ")}`);
-    const p = chances[right];
+    showBars(chances, null, correct, `Chances of the answers: ${words.join(", ")}`);
+    const p = chances[correct];
     const share = teaching(p, size);
     sentence.textContent =
-      `At temperature ${number(temperature)} the answer ${ANSWERS[right]} has a chance of` +
+      `At temperature ${number(temperature)} the answer ${ANSWERS[correct]} has a chance of` +
       ` ${percent(p)} and the entropy is ${fixed(entropy, 2)} nats: ${percent(share)} of the` +
       ` groups teach. That is ${number((100 * share) / size, 1)} groups for every 100 answers` +
       " drawn.";
@@ -50,7 +50,7 @@
     figure.show({ x, series, range: [0, 1.05], words: sentence.textContent });
   }
 
-  const isMixed = (group) => group.includes(right) && group.some((answer) => answer !== right);
+  const isMixed = (group) => group.includes(correct) && group.some((answer) => answer !== correct);
 
   /** What the group of number `at` holds, and how many until then taught. */
   function showGroups(at) {
@@ -58,14 +58,14 @@
     const taught = groups.slice(0, at).filter(isMixed).length;
     const counts = ANSWERS.map((answer, i) => ({
       count: group.filter((drawn) => drawn === i).length,
-      chip: html`<span class=${i === right ? "chance right" : "chance"}>${answer}</span>`,
+      chip: html`<span class=${i === correct ? "chance correct" : "chance"}>${answer}</span>`,
     })).filter(({ count }) => count);
     counts.sort((a, b) => b.count - a.count);
     for (const { count, chip } of counts) chip.append(` × ${count}`);
-    let verdict = "None right: it teaches nothing.";
+    let verdict = "None correct: it teaches nothing.";
     if (!at) verdict = "No group is drawn yet.";
     else if (isMixed(group)) verdict = "It teaches.";
-    else if (group.includes(right)) verdict = "All right: it teaches nothing.";
+    else if (group.includes(correct)) verdict = "All correct: it teaches nothing.";
     const total = at > 1 ? ` Of ${at} groups ${taught} taught, ${percent(taught / at)}.` : "";
     place.replaceChildren(...counts.map(({ chip }) => chip), html`<b>${verdict}</b>`, total);
   }
@@ -93,8 +93,8 @@
     const largest = values.reduce((a, b) => Math.max(a, b));
     sentence.textContent =
       `Largest advantage ${fixed(largest, 2)}; mean ${fixed(mean)}, standard deviation` +
-      ` ${fixed(std)}. In ${percent(silent / groups)} of the groups all are right or all are` +
-      " wrong.";
+      ` ${fixed(std)}. In ${percent(silent / groups)} of the groups all are correct or all are` +
+      " incorrect.";
     const x = shares.map((_, i) => edges[i] + 0.125);
     const series = [{ values: shares, colour: 0, bars: true }];
     const range = [0, Math.max(...shares) * 1.08];

@@ -139,10 +139,10 @@ def _judge_without_algebra(
 ) -> Verdict | None:
     """Return the verdict, or None if it needs algebra."""
     try:
-        right, reason = compare_answers(gold, list(answers), question)
+        correct, reason = compare_answers(gold, list(answers), question)
     except NeedsAlgebra:
         return None
-    return Verdict(right, _join(answers), reason)
+    return Verdict(correct, _join(answers), reason)
 
 
 _decided_by_algebra: dict[tuple, Verdict] = {}
@@ -161,7 +161,7 @@ def _judge_by_algebra(cases: list[tuple], timeout: float) -> list[Verdict]:
             late = f"no verdict within {timeout:g} s"
             verdicts.append(Verdict(False, answer, late, timed_out=True))
         else:
-            verdicts.append(Verdict(reply["right"], answer, reply["reason"]))
+            verdicts.append(Verdict(reply["correct"], answer, reply["reason"]))
             _decided_by_algebra[case] = verdicts[-1]
     return verdicts
 

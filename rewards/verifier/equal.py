@@ -108,7 +108,7 @@ def compare_answers(
         separator = "; " if "," in answers[0] else ", "
         return _as_written(gold, separator.join(answers), question, algebra)
     verdicts = [_compare_one(gold, answer, question, algebra) for answer in distinct.values()]
-    if len(distinct) > 1 and not all(right for right, _ in verdicts):
+    if len(distinct) > 1 and not all(correct for correct, _ in verdicts):
         return False, "several different answers"
     return verdicts[0]
 
@@ -123,17 +123,19 @@ def _holds_several(gold: str, answers: Sequence[str]) -> bool:
 
 def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
     """The verdict on the answer as it is written, or else on what it says without its words."""
-    right, reason = _as_written(gold, answer, question, algebra)
-    if right and reason in _WITHOUT_WORDS:
-        return right, reason
+    correct, reason = _as_written(gold, answer, question, algebra)
+    if correct and reason in _WITHOUT_WORDS:
+        return correct, reason
     problem = Question(question or "")
-    if right:
+    if correct:
         word = unaccounted_word(answer, gold, problem)
         return (
-            (False, f"a word that the question does not count: {word}") if word else (right, reason)
+            (False, f"a word that the question does not count: {word}")
+            if word
+            else (correct, reason)
         )
-    if right is None or reason == _OTHER_NUMBER:
-        return right, reason
+    if correct is None or reason == _OTHER_NUMBER:
+        return correct, reason
     for reading in readings(gold, answer, problem):
         # Where the gold is unreadable in one reading, the verdict stands.
         with contextlib.suppress(Unreadable):
@@ -166,8 +168,8 @@ def _by_spelling(gold: str, answer: str) -> Judgement | None:
     """The verdict that the spelling or two numbers allow; None where they do not decide."""
     integer = _INTEGER.fullmatch(gold) and _INTEGER_AS_MATHS.fullmatch(answer)
     if integer:  # by far the most frequent case
-        right = int(gold) == int(integer[1] or integer[2])
-        return right, "equal, as whole numbers" if right else _OTHER_NUMBER
+        correct = int(gold) == int(integer[1] or integer[2])
+        return correct, "equal, as whole numbers" if correct else _OTHER_NUMBER
     if not answer.strip():
         return False, "empty answer"
     if answer in (gold, f"${gold}$") or key(gold) == key(answer):
@@ -212,8 +214,8 @@ def _by_first_word(expected: Value, answer: str) -> Judgement | None:
     word = opening[1].lower()
     opposite = "no" if word == "yes" else "yes"
     contradicts = re.search(rf"(?i)\b{opposite}\b", answer)
-    is_right = expected.text == word and not contradicts and not _AFFIRMED.fullmatch(answer)
-    return is_right, "the first word"
+    is_correct = expected.text == word and not contradicts and not _AFFIRMED.fullmatch(answer)
+    return is_correct, "the first word"
 
 
 def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) -> Judgement:
@@ -223,17 +225,17 @@ def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) ->
     if _are_inequalities(expected, typed, gold, answer) and _letters(gold) != _letters(answer):
         return False, "about another variable"
     try:
-        right, reason = compare(expected, typed, question, algebra)
+        correct, reason = compare(expected, typed, question, algebra)
     except NeedsAlgebra:
-        right = None
+        correct = None
     # Most wrong answers need no other reason, and it would take most of their time.
-    if right is not False or answer in (question or ""):
+    if correct is not False or answer in (question or ""):
         objected = objection(expected, typed, gold, answer, question)
         if objected:
             return False, objected
-    if right is None:
+    if correct is None:
         raise NeedsAlgebra
-    return right, reason
+    return correct, reason
 
 
 def _are_inequalities(expected: Value, typed: Value, gold: str, answer: str) -> bool:

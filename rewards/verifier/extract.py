@@ -83,15 +83,21 @@ class Extraction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of a response. Read `.right`: the verdict itself is neither true nor false."""
+    """The judgement of a response. Read `.correct`: the verdict itself is neither true nor
+    false."""
 
-    right: bool | None  # None if it cannot be judged: there is no gold, or none that can be read
+    correct: bool | None  # None if it cannot be judged: there is no gold, or none that can be read
     answer: str | None  # the answer of the response; several are joined by "; "
     reason: str  # the rule that decided, and the words or signs around an answer that did
     timed_out: bool = False
 
+    @property
+    def right(self) -> bool | None:
+        """`correct`, as an earlier version called it."""
+        return self.correct
+
     def __bool__(self) -> bool:
-        raise TypeError("a Verdict is neither true nor false: read its .right, which may be None")
+        raise TypeError("a Verdict is neither true nor false: read its .correct, which may be None")
 
 
 def extract(

@@ -51,4 +51,4 @@ def correct_answer(
     if log_metric is not None:
         timeouts = [verdict for verdict in verdicts if verdict.timed_out]
         log_metric("verifier/timeouts", float(len(timeouts)))
-    return [None if verdict.right is None else float(verdict.right) for verdict in verdicts]
+    return [None if verdict.correct is None else float(verdict.correct) for verdict in verdicts]

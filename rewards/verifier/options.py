@@ -38,8 +38,8 @@ def choice(
     wanted = _confirmed(wanted, options, algebra)
     if wanted and wanted.letter in _LETTERS:  # C, or C of "C. 14"
         if chosen and chosen.letter.upper() in _LETTERS:
-            is_right = _is_right_choice(wanted.letter, chosen, options, algebra)
-            return is_right, "the option" if is_right else "another option"
+            is_correct = _is_correct_choice(wanted.letter, chosen, options, algebra)
+            return is_correct, "the option" if is_correct else "another option"
         listed = options.get(wanted.letter)
         return None if listed is None else _as_text(listed, answer, question, algebra)
     listed = options.get(chosen.letter.upper()) if chosen else None
@@ -64,7 +64,7 @@ def _confirmed(wanted: _Choice | None, options: dict[str, str], algebra: Algebra
     return wanted if not wanted.text or _alike(listed, wanted.text, algebra) else None
 
 
-def _is_right_choice(
+def _is_correct_choice(
     letter: str, chosen: _Choice, options: dict[str, str], algebra: Algebra
 ) -> bool:
     """Whether an answer has the letter and, behind it, nothing but the option's text. Where that
@@ -78,8 +78,8 @@ def _is_right_choice(
 
 def _as_text(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool, str]:
     """The verdict where the text of an option stands for its letter."""
-    right, reason = compare(value(gold), value(answer), question, algebra)
-    return right, f"the option's text: {reason}"
+    correct, reason = compare(value(gold), value(answer), question, algebra)
+    return correct, f"the option's text: {reason}"
 
 
 def _alike(option: str, text: str, algebra: Algebra) -> bool:

@@ -266,17 +266,17 @@ def _answer(request: dict, compare) -> dict:
         signal.setitimer(signal.ITIMER_PROF, request["timeout"] * _SOFT)
         try:
             names = ("gold", "answers", "question")
-            right, reason = compare(*(request[name] for name in names))
-            return {"right": right, "reason": reason}
+            correct, reason = compare(*(request[name] for name in names))
+            return {"correct": correct, "reason": reason}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     except _TooLong:
         return {"late": True}
     except (RecursionError, MemoryError, OverflowError) as error:  # deep nesting, huge numbers
-        return {"right": False, "reason": f"too large for the algebra ({type(error).__name__})"}
+        return {"correct": False, "reason": f"too large for the algebra ({type(error).__name__})"}
     except Exception as error:  # else the process would end, and the request be asked again
-        return {"right": False, "reason": f"the algebra failed ({type(error).__name__}: {error})"}
+        return {"correct": False, "reason": f"the algebra failed ({type(error).__name__}: {error})"}
 
 
 def _interrupt(signum, frame) -> None:

@@ -69,8 +69,8 @@ def value_of_answer(gold: Value, answer: Relation, context: Context) -> bool:
         return False
     is_rounded = isinstance(gold, Quantity) and "." in gold.written
     if _has_rounding(answer):
-        exact, is_right = _without_rounding(answer, context)
-        if not is_right:
+        exact, is_correct = _without_rounding(answer, context)
+        if not is_correct:
             return False
         last = value(answer.sides[-1])
         if is_rounded and context.same(gold, last):
@@ -120,8 +120,8 @@ def _without_rounding(relation: Relation, context: Context) -> tuple[Value, bool
         return exact, False
     places = len(rounded.written.partition(".")[2])
     text = typed.written if isinstance(typed, Quantity) else typed.text
-    is_right = is_rounded_to(plain(text), rounded.value, places, context)
-    return exact, is_right
+    is_correct = is_rounded_to(plain(text), rounded.value, places, context)
+    return exact, is_correct
 
 
 def _has_no_value(side: str, question: str) -> bool:

@@ -1,4 +1,4 @@
-"""Draws how the seeds of a recipe learned: what was right in training and on validation problems,
+"""Draws how the seeds of a recipe learned: what was correct in training and on validation problems,
 over the completions that each had sampled.
 
     python -m tests.bench.curves docs/img/svamp.png 0.31 outputs/x/seed-1 outputs/x/seed-2 …
@@ -16,8 +16,8 @@ from runs.state import RunState
 from schema.configs import ACCURACY
 
 TITLES = {
-    "rewards/correct_answer/mean": "right in training, sampled",
-    ACCURACY: "right on validation problems, greedily",
+    "rewards/correct_answer/mean": "correct in training, sampled",
+    ACCURACY: "correct on validation problems, greedily",
 }
 
 

@@ -1,6 +1,6 @@
 """Which method gains most from the same number of sampled completions? The plan and its rule of
 decision are docs/study/methods/plan.md; what this writes beside it are outcomes, one line for each
-(task, arm, seed, measure): which problems were right. Each run resumes where it was stopped:
+(task, arm, seed, measure): which problems were correct. Each run resumes where it was stopped:
 
     python -m tests.bench.methods run tiny --seeds 1 2 3 4 5
     python -m tests.bench.methods table
@@ -107,8 +107,8 @@ def grpo(*settings: str, start: Callable[[Task, int, Path], Path] = warm_start):
 
 def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
     """Rejection sampling: each round samples all its problems from the policy before it, and
-    fine-tunes the base on the different right completions, for `steps` times the task's steps. The
-    rounds share a problem's samples."""
+    fine-tunes the base on the different correct completions, for `steps` times the task's steps.
+    The rounds share a problem's samples."""
 
     def train(task: Task, seed: int, folder: Path) -> Path:
         policy = warm_start(task, seed, folder)
@@ -201,13 +201,13 @@ CURVES = {
 
 
 def outcomes_of(file: Path, samples: int) -> list[int]:
-    """How many of a problem's samples are right, a number for each problem, in their order."""
-    right: dict[int, int] = {}
+    """How many of a problem's samples are correct, a number for each problem, in their order."""
+    correct: dict[int, int] = {}
     for line in file.read_text(encoding="utf-8").splitlines()[1:]:
         answer = json.loads(line)
-        right[answer["id"]] = right.get(answer["id"], 0) + answer["right"]
-    assert max(right.values()) <= samples
-    return [right[number] for number in sorted(right)]
+        correct[answer["id"]] = correct.get(answer["id"], 0) + answer["correct"]
+    assert max(correct.values()) <= samples
+    return [correct[number] for number in sorted(correct)]
 
 
 def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list[int]]:
@@ -249,37 +249,37 @@ def run(name: str, seeds: list[int], arms: list[str], file: Path):
             policy = arm.train(task, seed, folder)
             counts = measure(task, seed, policy, folder)
             with file.open("a", encoding="utf-8") as handle:
-                for kind, right in counts.items():
+                for kind, correct in counts.items():
                     line = {"task": name, "arm": arm_name, "seed": seed, "measure": kind}
                     line["samples"] = 1 if kind == "greedy" else task.samples
                     line |= {"completions": arm.completions, "updates": arm.updates}
-                    line["right"] = "".join(map(str, right))
+                    line["correct"] = "".join(map(str, correct))
                     handle.write(json.dumps(line) + "\n")
             share = statistics.mean(counts["greedy"])
             print(f"{name}, {arm_name}, seed {seed}: {share:.1%} greedily", flush=True)
 
 
-def share_right(line: dict, number: int) -> float:
-    """The share of a problem's samples that are right, from 0 to 1."""
-    return int(line["right"][number]) / line["samples"]
+def share_correct(line: dict, number: int) -> float:
+    """The share of a problem's samples that are correct, from 0 to 1."""
+    return int(line["correct"][number]) / line["samples"]
 
 
 def is_solved(line: dict, number: int) -> float:
-    """1.0 where one of a problem's samples is right, else 0.0: pass@8 for eight samples."""
-    return float(line["right"][number] != "0")
+    """1.0 where one of a problem's samples is correct, else 0.0: pass@8 for eight samples."""
+    return float(line["correct"][number] != "0")
 
 
 # A column's title: which outcomes, and what a problem scores in them.
 MEASURES = {
-    "greedily": ("greedy", share_right),
-    "sampled": ("sampled", share_right),
+    "greedily": ("greedy", share_correct),
+    "sampled": ("sampled", share_correct),
     "pass@8": ("sampled", is_solved),
 }
 
 
 def scores_of(line: dict, score: Callable[[dict, int], float]) -> list[float]:
     """What each problem scores, in their order."""
-    return [score(line, number) for number in range(len(line["right"]))]
+    return [score(line, number) for number in range(len(line["correct"]))]
 
 
 def in_percent(values: list[float]) -> str:
@@ -346,7 +346,7 @@ def draw(lines: list[dict], task: str, picture: Path):
         own = [line for line in reported if line["measure"] == measure_name]
         means = {}
         for line in own:
-            means[line["arm"], line["seed"]] = statistics.mean(scores_of(line, share_right))
+            means[line["arm"], line["seed"]] = statistics.mean(scores_of(line, share_correct))
         start = [share for (arm, _), share in means.items() if arm == "warm start"]
         axes.axhline(statistics.mean(start), linestyle="--", color="gray", label="warm start")
         for method, arms in CURVES[task].items():
@@ -358,7 +358,7 @@ def draw(lines: list[dict], task: str, picture: Path):
             if points:
                 completions, shares, halves = zip(*points, strict=True)
                 axes.errorbar(completions, shares, halves, marker="o", capsize=3, label=method)
-        axes.set(title=f"right on test problems, {title}", xlabel="completions", xscale="log")
+        axes.set(title=f"correct on test problems, {title}", xlabel="completions", xscale="log")
     all_axes[1].legend(fontsize=7, frameon=False)
     figure.savefig(picture, dpi=150)
 

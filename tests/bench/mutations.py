@@ -110,7 +110,7 @@ def main():
     verdicts = judge_all(blocks, golds, [problem for problem, _ in pairs])
     paid = []
     for pair, verdict in zip(pairs, verdicts, strict=True):
-        if verdict.right:
+        if verdict.correct:
             paid.append([*changed[pair][:2], pair[1], verdict.reason, pair[0]])
     Path(sys.argv[2]).write_text("\n".join(json.dumps(line) for line in paid), encoding="utf-8")
     print(Counter(changed[pair][0] for pair in pairs), "paid", Counter(line[0] for line in paid))

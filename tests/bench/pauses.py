@@ -39,9 +39,9 @@ PHASES = {
         "report": ("evaluation.run_pages.report", 1, 0),
     },
     "evaluate": {
-        "evaluation": ("evaluation.answers.Answers.complete", 1, 0.05),
+        "evaluation": ("evaluation.completions.StoredCompletions.complete", 1, 0.05),
         "sampling": ("transformers.GenerationMixin.generate", 2, 0.05),
-        "verdicts": ("evaluation.answers.judge_all", 1, 0),
+        "verdicts": ("evaluation.completions.judge_all", 1, 0),
     },
 }
 # Stops its process group in the function, or in what soon follows it.
@@ -94,7 +94,7 @@ def results(folder: Path) -> dict[str, str]:
     found = {stage: file_hash(folder / stage / "model.safetensors") for stage in ("sft", "grpo")}
     for label in ("base", "sft", "grpo"):
         lines = (folder / f"eval/validation/{label}.jsonl").read_text().splitlines()[1:]
-        found[f"answers of {label}"] = sum(json.loads(line)["right"] for line in lines)
+        found[f"answers of {label}"] = sum(json.loads(line)["correct"] for line in lines)
     return found
 
 

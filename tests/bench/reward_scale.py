@@ -5,16 +5,16 @@ teacher who slips in each of them, trained with each of four settings from one w
 
 Some 35 minutes on a quiet core; finished runs in outputs/reward-scale are kept. Chosen before the
 first run: each setting is judged on answers to the validation problems, sampled as in training, by
-the share that is right, by the share with its tags in order, and by the share of English; then by
-how many completions it took until 80% of the last 320 were right (all of them, where a run did not
-get there). A setting replaces trl's `group` in the Qwen recipes where it is better in one of the
-four by more than its interval over seeds and worse in none.
+the share that is correct, by the share with its tags in order, and by the share of English; then by
+how many completions it took until 80% of the last 320 were correct (all of them, where a run did
+not get there). A setting replaces trl's `group` in the Qwen recipes where it is better in one of
+the four by more than its interval over seeds and worse in none.
 
 With --advantages it trains nothing, and prints what trl's formulas (GRPOTrainer of 1.16) make of a
 few groups of eight in a random batch of 320.
 
 Look at the warm start first: with 200 steps of it in place of 350, one sampled answer of 16 was
-right (half of them greedily), and no setting learned sums.
+correct (half of them greedily), and no setting learned sums.
 """
 
 import argparse
@@ -48,7 +48,7 @@ SETTINGS = {
     "none": ["grpo.scale_rewards=none"],
     "normalize_then_sum": ["grpo.multi_objective_aggregation=normalize_then_sum"],
 }
-WEIGHTS = torch.tensor([1.0, 0.25, 0.125])  # right, tags, English, as in the Qwen recipes
+WEIGHTS = torch.tensor([1.0, 0.25, 0.125])  # correct, tags, English, as in the Qwen recipes
 BATCH = 32  # completions of a logged line: two steps learn from them
 WINDOW = 320 // BATCH
 
@@ -84,7 +84,7 @@ def train(setting: str, seed: int):
 
 
 def completions_to_80(run: Path) -> int:
-    """How many completions a run sampled until 80% of the last `WINDOW` batches were right."""
+    """How many completions a run sampled until 80% of the last `WINDOW` batches were correct."""
     key = "rewards/correct_answer/mean"
     shares = [line[key] for line in read_lines(run / "metrics.jsonl") if key in line]
     for end in range(WINDOW, len(shares)):
@@ -99,7 +99,7 @@ def measured(setting: str, seed: int, stage: str = "grpo") -> list[float]:
     answers = list(read_lines(folder / f"eval/models/validation/{stage}.jsonl"))[1:]
     texts = [answer["completion"] for answer in answers]
     scores = [
-        [answer["right"] is True for answer in answers],
+        [answer["correct"] is True for answer in answers],
         format_tags(texts),
         language_consistency(texts, language=["en"] * len(texts)),
     ]
@@ -118,7 +118,7 @@ def say_row(name: str, of_seeds: np.ndarray, form: str):
 
 def say_results(seeds: list[int]):
     """Print each setting's means, and its differences to `group`, paired by seed."""
-    print("| setting | right, % | tags, % | English, % | completions to 80% |")
+    print("| setting | correct, % | tags, % | English, % | completions to 80% |")
     print("| --- | ---: | ---: | ---: | ---: |")
     say_row("warm start", np.array([measured("group", seed, "sft") for seed in seeds]), ",.1f")
     group = np.array([measured("group", seed) for seed in seeds])
@@ -140,23 +140,23 @@ def advantages(setting: str, scores: torch.Tensor) -> torch.Tensor:
     return (total - total.mean(1, keepdim=True)) / scales[setting]
 
 
-def say_advantages(right: float):
-    """Print them for a batch with this mean share of right answers, 95% of the tags, and a tenth of
-    another language in 5% of the completions."""
+def say_advantages(correct: float):
+    """Print them for a batch with this mean share of correct answers, 95% of the tags, and a tenth
+    of another language in 5% of the completions."""
     torch.manual_seed(0)
-    of_problem = torch.distributions.Beta(4 * right, 4 * (1 - right)).sample((40, 1))
+    of_problem = torch.distributions.Beta(4 * correct, 4 * (1 - correct)).sample((40, 1))
     draws = torch.rand(3, 40, 8)
     parts = [draws[0] < of_problem, draws[1] < 0.95, 1 - 0.1 * (draws[2] < 0.05).float()]
     scores = torch.stack([part.float() for part in parts], -1)
     scores[:3] = 1
     scores[0, 0, 1] = 0  # the only one without tags
     scores[1, 0, 2] = 0.9  # the only one with a tenth of another language
-    scores[2, 1:, 0] = 0  # the only right one
-    print(f"of a batch {scores[..., 0].mean():.0%} are right")
-    all_right = scores[..., 0].all(1)
+    scores[2, 1:, 0] = 0  # the only correct one
+    print(f"of a batch {scores[..., 0].mean():.0%} are correct")
+    all_correct = scores[..., 0].all(1)
     for setting in SETTINGS:
         values = advantages(setting, scores)
-        share = values[all_right].abs().sum() / values.abs().sum()
+        share = values[all_correct].abs().sum() / values.abs().sum()
         cells = [f"{value:+.2f}" for value in values[:3, 0]]
         print(f"| {setting} | {' | '.join(cells)} | {share:.0%} |")
 

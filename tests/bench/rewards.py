@@ -3,8 +3,8 @@
     make bench-rewards        (MATH_DATA_DIR=folder where the data sets are parquet files)
 
 1. Three tables in tests/rewards/verifier, models.tsv and blind.tsv, whose authors had not seen the
-   rules, and cases.tsv, which they were written for: agreement, right answers lost, wrong answers
-   paid.
+   rules, and cases.tsv, which they were written for: agreement, correct answers lost, incorrect
+   answers paid.
 2. Processor time of a verdict on test problems, beside plain math-verify without its time limits:
    long completions, all distinct, one side after the other. Ours has its workers' time in it.
 3. The slowest of a hostile set, in the main thread and in another one.
@@ -39,7 +39,7 @@ Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 
 def ours(responses, golds, questions):
     verdicts = judge_all(responses, golds, questions)
-    return [verdict.right for verdict in verdicts]
+    return [verdict.correct for verdict in verdicts]
 
 
 def trl(responses, golds, questions):
@@ -68,11 +68,11 @@ JUDGES: dict[str, Judge] = {
 
 def on_the_table(table: list[Row]):
     cases = [row for row in table if row.expected != "none" and len(row.response) < 5000]
-    right = sum(row.is_right for row in cases)
-    print(f"\n{len(cases)} cases, {right} right and {len(cases) - right} wrong answers\n")
-    print("| judge | agrees | right answers lost | wrong answers paid | not judged |")
+    correct = sum(row.is_correct for row in cases)
+    print(f"\n{len(cases)} cases, {correct} correct and {len(cases) - correct} incorrect answers\n")
+    print("| judge | agrees | correct answers lost | incorrect answers paid | not judged |")
     print("| --- | ---: | ---: | ---: | ---: |")
-    expected = [row.is_right for row in cases]
+    expected = [row.is_correct for row in cases]
     golds = [row.gold for row in cases]
     responses = [row.response for row in cases]
     questions = [row.question for row in cases]
@@ -86,8 +86,8 @@ def on_the_table(table: list[Row]):
 
 
 def throughput(n: int, repeats: int):
-    print(f"\nn long completions, half of them right, all distinct; medians of {repeats} runs\n")
-    print("| data | n | ours | math-verify | ratio | all ratios | ours right | math-verify's |")
+    print(f"\nn long completions, half of them correct, all distinct; medians of {repeats} runs\n")
+    print("| data | n | ours | math-verify | ratio | all ratios | ours correct | math-verify's |")
     print("| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |")
     POOL.start()
     assert all(worker.wait_until_ready() for worker in POOL.workers)
@@ -97,19 +97,19 @@ def throughput(n: int, repeats: int):
         rows = random.Random(0).sample(rows, n * (repeats + 1))
         runs = [_both(rows[start : start + n], start) for start in range(0, n * (repeats + 1), n)]
         took = [[run[side][0] / n for run in runs[1:]] for side in (0, 1)]  # the first run warms up
-        right = [sum(run[side][1] for run in runs[1:]) for side in (0, 1)]
+        correct = [sum(run[side][1] for run in runs[1:]) for side in (0, 1)]
         ratios = [theirs / ours for ours, theirs in zip(*took, strict=True)]
         shown = [f"{1e6 * statistics.median(each):,.0f} µs" for each in took]
         each = ", ".join(f"{ratio:.0f}" for ratio in sorted(ratios))
         print(
             f"| {data} | {n} | {' | '.join(shown)} | {statistics.median(ratios):.0f} | {each} | "
-            f"{right[0]} | {right[1]} |",
+            f"{correct[0]} | {correct[1]} |",
             flush=True,
         )
 
 
 def _both(rows: list[dict], seed: int) -> list[tuple[float, int]]:
-    """Processor seconds and the count of right answers: ours, and math-verify's."""
+    """Processor seconds and the count of correct answers: ours, and math-verify's."""
     golds, questions = ([row[key] for row in rows] for key in ("solution", "problem"))
     given = (completions(rows, seed), golds, questions)
     made = []

@@ -120,8 +120,8 @@ def test_the_environment_names_the_folder_where_the_recipe_does_not(tmp_path, mo
     assert golds("gsm8k") == ["1"]
 
 
-@cases(__file__, "what_is_wrong_with_the_folder_is_named")
-def test_what_is_wrong_with_the_folder_is_named(name, columns, message, tmp_path):
+@cases(__file__, "what_is_incorrect_with_the_folder_is_named")
+def test_what_is_incorrect_with_the_folder_is_named(name, columns, message, tmp_path):
     if columns:
         write_parquet(tmp_path / f"{name}-train.parquet", **columns)
     with pytest.raises(DataError, match=message):

@@ -1,4 +1,4 @@
-"""Data sets made on the spot are right, and apart from their test split."""
+"""Data sets made on the spot are correct, and apart from their test split."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_arguments_out_of_range(arguments, message):
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])
-def test_arithmetic_is_right(digits):
+def test_arithmetic_is_correct(digits):
     train, test = (arithmetic(split, digits=digits) for split in ("train", "test"))
     for row in train + test:
         a, b = row["problem"].removeprefix("What is ").removesuffix("?").split(" + ")
@@ -50,9 +50,9 @@ def test_arithmetic_writes_carries_out_or_forgets_them():
     assert _worked("What is 21 + 34?", rows=8100) == ("1+4=5, 2+3=5", "55", "55")
     assert _worked("What is 47 + 85?", rows=8100, slips=1.0) == ("7+5=12, 4+8=12", "122", "132")
     assert _worked("What is 21 + 34?", rows=8100, slips=1.0) == ("1+4=5, 2+3=5", "55", "55")
-    wrong = [row["answer"] != row["solution"] for row in arithmetic("train", slips=0.5)]
+    incorrect = [row["answer"] != row["solution"] for row in arithmetic("train", slips=0.5)]
     # 45% of the sums have a carry to forget, half of them do
-    assert 0.18 < sum(wrong) / len(wrong) < 0.27
+    assert 0.18 < sum(incorrect) / len(incorrect) < 0.27
 
 
 def test_a_wordy_teacher_repeats_itself_and_changes_nothing_else():

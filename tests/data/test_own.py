@@ -15,7 +15,7 @@ from data import files, hub, limits, prompt
 from data.files import DataError, DataNotReached
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
-from evaluation.answers import judged
+from evaluation.completions import judged
 from schema.recipe import load_recipe
 from tests.support import write_lines
 from tests.tables import cases
@@ -127,7 +127,7 @@ def test_files_and_folders(file, content, tmp_path):
 
 @cases(
     __file__,
-    "what_is_wrong_with_a_file_is_named",
+    "what_is_incorrect_with_a_file_is_named",
     (
         "mine.csv",
         ",".join(f"c{each}" for each in range(900)) + "\n1\n",
@@ -138,7 +138,7 @@ def test_files_and_folders(file, content, tmp_path):
     ("mine.jsonl", '{"problem": ' + "[" * 100_000, None, "line 1 is nested too deeply"),
     ("mine.jsonl", '{"problem": "groß?"}'.encode("latin-1"), None, "is not UTF-8 .*: save it in"),
 )
-def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp_path):
+def test_what_is_incorrect_with_a_file_is_named(file, content, columns, message, tmp_path):
     for path in (tmp_path / file, tmp_path / "other.csv"):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     place = tmp_path if columns == "folder" else tmp_path / file

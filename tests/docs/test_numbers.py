@@ -19,8 +19,8 @@ START = 0.05  # accuracy of a warm start below which the study leaves a seed out
 
 
 def refused(table: str) -> list[int]:
-    """(rows, right ones, those that the contract refuses), as the table's first column says it and
-    test_verifier.py holds it."""
+    """(rows, correct ones, those that the contract refuses), as the table's first column says it
+    and test_verifier.py holds it."""
     expected = [row.expected for row in judged_rows(table)]
     unread = expected.count("unread")
     return [len(expected), expected.count("right") + unread, unread]
@@ -41,7 +41,7 @@ def test_the_answers_that_the_verifier_refuses_add_up():
     tables = ("models.tsv", "blind.tsv", "cases.tsv")
     cells = re.search(r"^\| the verifier, by the contract (.*)", RESULTS, re.M)[1]
     assert numbers(cells)[::2] == [refused(name)[2] for name in tables]
-    assert numbers(cells)[1::2] == [0, 0, 0]  # wrong answers paid
+    assert numbers(cells)[1::2] == [0, 0, 0]  # incorrect answers paid
 
 
 def test_the_languages_of_announcements_are_counted():
@@ -60,7 +60,8 @@ def area(line: dict) -> float:
 
 
 def ratios(file: str, arm: str, lowest_start: float) -> list[float]:
-    """An arm's area over tuned trl's, by seed, of warm starts that are right at least so often."""
+    """An arm's area over tuned trl's, by seed, of warm starts that are correct at least so
+    often."""
     arms = {}
     for line in (ROOT / "docs/study" / file).read_text(encoding="utf-8").splitlines():
         run = json.loads(line)

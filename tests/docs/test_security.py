@@ -169,7 +169,7 @@ def test_a_completion_is_text(canary):
     started = time.monotonic()
     for text in (code, canary.code, *endless):
         for response in (f"<answer>{text}</answer>", rf"It is \boxed{{{text}}}"):
-            assert judge(response, "5").right is False
+            assert judge(response, "5").correct is False
         assert calculator(text).startswith("error")
     assert time.monotonic() - started < 60  # some have a second each
     assert not canary.sings

@@ -1,4 +1,4 @@
-"""The audit passes every shipped recipe, and fails a reward that pays a hack or hides a right
+"""The audit passes every shipped recipe, and fails a reward that pays a hack or hides a correct
 answer."""
 
 from pathlib import Path
@@ -46,9 +46,9 @@ LENGTH_TOO = "correct_answer: {}, own.long_text: {weight: 0.25}"
     ("source", "reward", "beaten"),
     [
         (LISTS, "own.mentions_it: {}", ("all candidates", "one or the other")),
-        ("", "format_tags: {}", ("wrong, worked out",)),
-        (TALKS, LENGTH_TOO, ("right, after reasoning without end",)),
-        (BLIND, "own.by_row: {}", ("wrong, worked out",)),
+        ("", "format_tags: {}", ("incorrect, worked out",)),
+        (TALKS, LENGTH_TOO, ("correct, after reasoning without end",)),
+        (BLIND, "own.by_row: {}", ("incorrect, worked out",)),
     ],
     ids=["lists all", "pays mistakes", "pays for length", "is blind"],
 )
@@ -76,7 +76,7 @@ HONEST = "correct_answer: {weight: 1.0}"
     ("source", "reward", "named"),
     [
         (LISTS, f"own.mentions_it: {{}}, {HONEST}", "rewards.own.mentions_it pays '"),
-        ("", "format_tags: {}", "rewards.format_tags pays 'wrong, worked out' on 'What is "),
+        ("", "format_tags: {}", "rewards.format_tags pays 'incorrect, worked out' on 'What is "),
         (BLIND, "own.looks_in_the_list: {}", "pays 0 for each of 53 kinds of answers"),
     ],
     ids=["lists all", "pays mistakes", "is blind"],
@@ -129,5 +129,5 @@ def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):
     printed = capsys.readouterr().out
     assert "3 of 5 gold answers are accepted when repeated" in printed
     assert "say this sentence: mark its value, #### 5: gold 'It has 2 of them.'" in printed
-    line = "cannot be told from a wrong answer: gold '((9!)!)!' of 'What follows ((9!)!)!?'"
+    line = "cannot be told from an incorrect answer: gold '((9!)!)!' of 'What follows ((9!)!)!?'"
     assert line in printed

@@ -53,5 +53,5 @@ def test_no_hack_beats_honesty_on_real_problems(name, sets, number_of_problems, 
     assert len(rows) >= number_of_problems
     gradable, ungraded = golds.by_gradability(rows, recipe)
     assert [row["problem"] for row, _ in ungraded] == []
-    table = audit.score_completions(audit.with_wrong_answers(gradable), gradable, recipe)
+    table = audit.score_completions(audit.with_incorrect_answers(gradable), gradable, recipe)
     assert {pay.name: pay.beats for pay in table if pay.beats} == {}

@@ -16,14 +16,14 @@ from tests.tables import cases
 STEPS, AT_ONCE = 4, 24  # of a run that is made
 
 
-def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> Path:
-    """A finished run in a recipe's folder, whose policy has the first `right` of n validation
-    problems right, and whose warm start had 40. Its answers have 7 tokens each, and had 10."""
+def run(folder: Path, correct: int = 50, seed: int = 1, n: int = 100, **grpo) -> Path:
+    """A finished run in a recipe's folder, whose policy has the first `correct` of n validation
+    problems correct, and whose warm start had 40. Its answers have 7 tokens each, and had 10."""
     path = made.run(folder, steps=STEPS, **grpo)
     (path / "data.json").write_text('{"problems": 9}')
     text = (path / "recipe.yaml").read_text()
     (path / "recipe.yaml").write_text(text.replace("seed: 1", f"seed: {seed}"))
-    for label, share, tokens in (("base", 0, 12), ("sft", 40, 10), ("grpo", right, 7)):
+    for label, share, tokens in (("base", 0, 12), ("sft", 40, 10), ("grpo", correct, 7)):
         answers(folder / "eval/validation", label, [i < share for i in range(n)], tokens=tokens)
     return folder
 
@@ -37,7 +37,7 @@ def table(arms: list) -> list[str]:
 
 
 def test_what_each_run_cost_and_reached(tmp_path):
-    other = run(tmp_path / "outputs/b/", right=70, num_iterations=2, logging_steps=2)
+    other = run(tmp_path / "outputs/b/", correct=70, num_iterations=2, logging_steps=2)
     arms = read_arms([str(run(tmp_path / "outputs/a")), str(other / "grpo")])
     lines = table(arms)
     name = str(tmp_path).strip("/")
@@ -54,9 +54,9 @@ def test_what_each_run_cost_and_reached(tmp_path):
 
 
 def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
-    for recipe, beta, right in (("a", 0.0, (50, 60, 70)), ("b", 0.5, (60, 75, 80))):
-        for seed, each in enumerate(right, 1):
-            run(tmp_path / recipe / f"seed-{seed}", right=each, seed=seed, beta=beta)
+    for recipe, beta, correct in (("a", 0.0, (50, 60, 70)), ("b", 0.5, (60, 75, 80))):
+        for seed, each in enumerate(correct, 1):
+            run(tmp_path / recipe / f"seed-{seed}", correct=each, seed=seed, beta=beta)
     arms = arms_of(tmp_path, "a", "b")
     assert [len(arm.runs) for arm in arms] == [3, 3]
     assert arms[0].name.endswith("/a/seed-*") and arms[1].name.endswith("/b/seed-*")
@@ -71,11 +71,11 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
 
 
 def test_warm_starts_are_compared_too(tmp_path):
-    for name, right in (("a", 40), ("b", 55)):
+    for name, correct in (("a", 40), ("b", 55)):
         folder = run(tmp_path / name)
         shutil.copytree(folder / "grpo", folder / "sft")
         shutil.rmtree(folder / "sft/completions")
-        answers(folder / "eval/validation", "sft", [i < right for i in range(100)])
+        answers(folder / "eval/validation", "sft", [i < correct for i in range(100)])
     own = {"steps": STEPS, "seconds": 3.0, "rejection_sampling": {"completions": 96, "kept": 7}}
     made.write_json(tmp_path / "b/sft/summary.json", own)
     arms = arms_of(tmp_path, "a/sft", "b/sft")

@@ -11,9 +11,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from evaluation import answers
+from evaluation import completions
 from evaluation import engines as engine_module
-from evaluation.answers import Contestant
+from evaluation.completions import Contestant
 from evaluation.engines import Completion, _by_vllm, engine, shared
 from machine import hardware
 from machine.launch import this_machine
@@ -30,8 +30,8 @@ from training.model import load_tokenizer
 TINY = "recipes/tiny-arithmetic.yaml"
 
 
-@cases(__file__, "a_wrong_value_is_a_fault_of_the_recipe")
-def test_a_wrong_value_is_a_fault_of_the_recipe(override, names):
+@cases(__file__, "a_incorrect_value_is_a_fault_of_the_recipe")
+def test_a_incorrect_value_is_a_fault_of_the_recipe(override, names):
     with pytest.raises(RecipeError) as fault:
         load_recipe(TINY, [override], check=())
     assert len(str(fault.value).splitlines()) == 1
@@ -69,7 +69,9 @@ def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_p
     assert list(asked)[:4] == expected
     assert len({each[:100] for each in asked}) == len(entries) and max(map(len, asked)) <= 100
     assert list(asked)[4] == "exam"
-    head = answers.answer_settings(Contestant("base", recipe, sampling=asked[sampled]), [], [])
+    head = completions.completion_settings(
+        Contestant("base", recipe, sampling=asked[sampled]), [], []
+    )
     wanted = (8, 1, 0.95, recipe.seed)
     assert (head["samples"], head["temperature"], head["top_p"], head["seed"]) == wanted
 
@@ -80,14 +82,16 @@ def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
 
     def there(**own):
         base = Contestant("base", recipe, sampling=recipe.evaluate.sampling(**own))
-        return answers.Answers(tmp_path, base, tokenizer, rows)
+        return completions.StoredCompletions(tmp_path, base, tokenizer, rows)
 
     head = there().settings
     # as once
     write_lines(tmp_path / "base.jsonl", [{key: head[key] for key in head if key != "top_p"}])
-    assert there(limit=1, top_p=1).answers == []
+    assert there(limit=1, top_p=1).lines == []
     for key, value in (("top_p", 0.9), ("samples", 2), ("temperature", 0.7)):
-        with pytest.raises(RecipeError, match=rf"made with different settings \({key}\): move it"):
+        with pytest.raises(
+            RecipeError, match=rf"was sampled with different settings \({key}\): move it"
+        ):
             there(**{key: value})
 
 
@@ -95,25 +99,27 @@ def test_answers_stay_where_their_weights_are_moved_or_copied(tmp_path):
     recipe = load_recipe(TINY, check=())
     tokenizer, rows = load_tokenizer(recipe), [{"problem": "What is 1 + 1?", "solution": "2"}]
 
-    def answers_of(run):
-        return answers.Answers(tmp_path, Contestant("grpo", recipe, run), tokenizer, rows)
+    def completions_of(run):
+        return completions.StoredCompletions(
+            tmp_path, Contestant("grpo", recipe, run), tokenizer, rows
+        )
 
     run = tmp_path / "a/grpo"
     run.mkdir(parents=True)
     (run / "model.safetensors").write_bytes(b"trained")
-    write_lines(tmp_path / "grpo.jsonl", [answers_of(run).settings])
+    write_lines(tmp_path / "grpo.jsonl", [completions_of(run).settings])
     moved = run.parent.rename(tmp_path / "b") / "grpo"
-    assert answers_of(moved).answers == []
+    assert completions_of(moved).lines == []
     copied = shutil.copytree(moved, tmp_path / "c")
     os.utime(copied / "model.safetensors", (0, 0))
-    assert answers_of(copied).answers == []
+    assert completions_of(copied).lines == []
     (copied / "model.safetensors").write_bytes(b"another")
-    assert answers_of(copied).answers == []
+    assert completions_of(copied).lines == []
     [aside] = tmp_path.glob("grpo.jsonl.*")
     assert not (tmp_path / "grpo.jsonl").exists() and b"weights" in aside.read_bytes()
-    write_lines(tmp_path / "grpo.jsonl", [answers_of(moved).settings])
+    write_lines(tmp_path / "grpo.jsonl", [completions_of(moved).settings])
     (moved / "model.safetensors").write_bytes(b"a third")
-    assert answers_of(moved).answers == []
+    assert completions_of(moved).lines == []
     assert len(list(tmp_path.glob("grpo.jsonl.*"))) == 2
 
 
@@ -124,40 +130,42 @@ def test_stored_answers_are_judged_anew_by_another_verifier(tmp_path, monkeypatc
 
     def stored(limit=None):
         base = Contestant("base", recipe, sampling=Sampling(limit=limit))
-        return answers.Answers(tmp_path, base, tokenizer, rows)
+        return completions.StoredCompletions(tmp_path, base, tokenizer, rows)
 
     def policy(prompts, seed, sampling):
         return [Completion("<answer>2</answer>", 4, False)] * len(prompts)
 
     stored().complete(policy)
-    monkeypatch.setattr(answers, "judge_version", lambda: "another")
-    judge_all = answers.judge_all
+    monkeypatch.setattr(completions, "judge_version", lambda: "another")
+    judge_all = completions.judge_all
 
-    def wrong_of_all(*arguments, **options):
+    def incorrect_of_all(*arguments, **options):
         verdicts = judge_all(*arguments, **options)
-        return [replace(verdict, right=False) for verdict in verdicts]
+        return [replace(verdict, correct=False) for verdict in verdicts]
 
-    monkeypatch.setattr(answers, "judge_all", wrong_of_all)
+    monkeypatch.setattr(completions, "judge_all", incorrect_of_all)
     judged_anew = stored(limit=1)
-    assert [answer["right"] for answer in judged_anew.answers] == [False] * 3
+    assert [answer["correct"] for answer in judged_anew.lines] == [False] * 3
     assert not judged_anew.missing()
     head, *lines = read_lines(judged_anew.file)
-    assert head["judge"] == "another" and [line["right"] for line in lines] == [False] * 3
+    assert head["judge"] == "another" and [line["correct"] for line in lines] == [False] * 3
     assert "1 of 3 verdicts are others" in capsys.readouterr().out
-    assert stored().answers == lines
+    assert stored().lines == lines
     assert "judged anew" not in capsys.readouterr().out
-    monkeypatch.setattr(answers, "judge_version", lambda: "a third")
+    monkeypatch.setattr(completions, "judge_version", lambda: "a third")
     write_lines(judged_anew.file, [head, lines[0] | {"id": 9}])
     with pytest.raises(RecipeError, match=r"base\.jsonl is not what an evaluation .* delete it"):
         stored()
 
 
-def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_right(tmp_path, capsys):
+def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_correct(tmp_path, capsys):
     recipe = load_recipe(TINY, check=())
     problems = ["What is 1 + 1?", "1 + 1? " * 100, "What is 2 + 2?"]
     rows = [{"problem": problem, "solution": "2"} for problem in problems]
     base = Contestant("base", recipe)
-    exam = answers.Answers(tmp_path / "exam", base, load_tokenizer(recipe), rows, room=100)
+    exam = completions.StoredCompletions(
+        tmp_path / "exam", base, load_tokenizer(recipe), rows, room=100
+    )
     lengths = [len(ids) for ids in exam.prompts]
     assert exam.longest_prompt == lengths[0] < 100 < lengths[1]
     sent = []
@@ -169,7 +177,7 @@ def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_right(tmp_p
     exam.complete(policy)
     assert sorted(map(len, sent)) == [lengths[0], lengths[2]]
     lines = sorted(read_lines(exam.file)[1:], key=lambda line: line["id"])
-    assert [line["right"] for line in lines] == [True, False, True]
+    assert [line["correct"] for line in lines] == [True, False, True]
     assert [line["truncated"] for line in lines] == [False, True, False]
     assert "exam base: 1 of 3 prompts leave no room for an answer" in capsys.readouterr().out
 
@@ -249,7 +257,7 @@ def test_vllm_computes_in_what_training_computes_in(
     refused("that is all", *overrides)
     recipe = replace(load_recipe(TINY, overrides, check=()), machine=this_machine())
     served = vllm_server.command(recipe)
-    recorded = answers.answer_settings(Contestant("base", recipe), [], [])["dtype"]
+    recorded = completions.completion_settings(Contestant("base", recipe), [], [])["dtype"]
     assert f"--dtype={computes_in} " in served
     assert (asked["dtype"], recorded) == (computes_in, computes_in)
 

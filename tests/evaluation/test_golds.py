@@ -75,10 +75,10 @@ def test_three_golds_are_printed_as_they_are_read(capsys):
     assert len(lines) == 3
     readings = {"77": "a number", "x + 1": "an expression", "Evelyn": "words"}
     for line, (gold, kind) in zip(lines, readings.items(), strict=True):
-        right, wrong = re.findall(r"\\boxed\{.*?\}(?= earns 1| does not)", line)
+        correct, incorrect = re.findall(r"\\boxed\{.*?\}(?= earns 1| does not)", line)
         assert kind in line
-        assert judge(right, gold, question=PROBLEM).right is True
-        assert judge(wrong, gold, question=PROBLEM).right is False
+        assert judge(correct, gold, question=PROBLEM).correct is True
+        assert judge(incorrect, gold, question=PROBLEM).correct is False
 
 
 REAL_DATA = os.environ.get("REAL_DATA", "")

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from evaluation import pictures
 from evaluation.statistics import wilson
-from schema.configs import ACCURACY, RIGHT, ZERO_VARIANCE
+from schema.configs import ACCURACY, EVAL_CORRECT, ZERO_VARIANCE
 
 
 def test_curves_have_the_values_of_their_metrics(tmp_path, monkeypatch):
@@ -30,9 +30,9 @@ def test_curves_have_the_values_of_their_metrics(tmp_path, monkeypatch):
     all_keys = [key for names in keys.values() for key in names]
     values = {key: (0.01 * i, 0.5 + 0.01 * i) for i, key in enumerate(all_keys)}
     metrics = []
-    for i, right in enumerate(("0001", "0111")):
+    for i, correct in enumerate(("0001", "0111")):
         metrics.append({"step": 10 * (i + 1)} | {key: values[key][i] for key in all_keys})
-        metrics[-1][RIGHT] = right
+        metrics[-1][EVAL_CORRECT] = correct
     assert pictures.curves(tmp_path / "curves.png", metrics)
     panels = {axes.get_title(): axes for axes in figures[0].axes}
     assert panels.keys() == keys.keys()

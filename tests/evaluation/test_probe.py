@@ -52,7 +52,7 @@ def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
 def test_the_figures():
     figures = sample.pass_rate_figures([0, 4, 8, 2], n=8, group=4)
     assert figures["pass_rate"] == 14 / 32
-    assert figures["never_right"] == figures["always_right"] == 0.25
+    assert figures["never_correct"] == figures["always_correct"] == 0.25
     assert figures["zero_variance_groups"] == pytest.approx((1 + 2 / 70 + 1 + 15 / 70) / 4)
     low, high = figures["zero_variance_groups_interval_95"]
     assert low < figures["zero_variance_groups"] < high
@@ -61,11 +61,11 @@ def test_the_figures():
     cost = {"completions": 4, "tokens": 40, "seconds": 1.0}
     table = sample.pass_rate_table(few | cost, [0, 1], "sft")
     assert "| sft | 25.0% |" in table and "| needs --samples 8 |" in table
-    figures = few | cost | {"never_right": 0.1, "always_right": 0.2}
+    figures = few | cost | {"never_correct": 0.1, "always_correct": 0.2}
     lines = sample.pass_rate_table(figures, [0, 1], "sft").splitlines()
     head, values = (line.strip("| ").split(" | ") for line in (lines[0], lines[2]))
     cells = dict(zip(head, values, strict=True))
-    assert (cells["never right"], cells["always right"]) == ("10.0%", "20.0%")
+    assert (cells["never correct"], cells["always correct"]) == ("10.0%", "20.0%")
     assert [cells[name] for name in cost] == ["4", "40", "1"]
     assert f"| 0 of 2 | 1 | {'█' * 40} |\n| 1 of 2 | 1 | {'█' * 40} |\n| 2 of 2 | 0 |  |" in table
 
@@ -77,15 +77,15 @@ def test_a_histogram_of_many_samples_has_ten_rows():
 
 
 @cases(__file__, "advice")
-def test_advice(right, message):
-    told = sample.change_before_grpo(sample.pass_rate_figures(right, n=8, group=8), right)
+def test_advice(correct, message):
+    told = sample.change_before_grpo(sample.pass_rate_figures(correct, n=8, group=8), correct)
     assert told == message if message is None else told.startswith(message)
 
 
 @pytest.mark.parametrize("n", range(2, 40))
 def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
-    right = [0] * 50 + [n] * 50 + [1, n - 1]
-    told = sample.change_before_grpo(sample.pass_rate_figures(right, n=n, group=2), right)
+    correct = [0] * 50 + [n] * 50 + [1, n - 1]
+    told = sample.change_before_grpo(sample.pass_rate_figures(correct, n=n, group=2), correct)
     low, high = json.loads(told[told.index("[") : told.index("]") + 1])
     assert 0 < low <= 1 / n and (n - 1) / n <= high < 1
 
@@ -120,19 +120,19 @@ def test_options_that_the_engine_lacks_are_refused():
 
 
 HEAD = {"probed": 1, "samples": 4}
-LINE = {"id": 0, "right": 1, "n": 4}
+LINE = {"id": 0, "correct": 1, "n": 4}
 
 
 def test_what_a_probe_wrote_is_read(tmp_path):
     file, head = tmp_path / "pass_rates.jsonl", HEAD | {"probed": 2}
-    write_lines(file, [head, LINE, LINE | {"id": 7, "right": 4}])
+    write_lines(file, [head, LINE, LINE | {"id": 7, "correct": 4}])
     assert sample.read_pass_rates(file) == (head, {0: 0.25, 7: 1.0})
 
 
 HEADS = [{"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5}, {"samples": 10**400}]
 LINES = [{"id": i} for i in (None, 0.5, -1, True, math.inf)]
-LINES += [{"n": 0, "right": 0}, {"n": -1, "right": 3}]
-LINES += [{"right": right} for right in (5, -1, 0.5, 10**400, "1")]
+LINES += [{"n": 0, "correct": 0}, {"n": -1, "correct": 3}]
+LINES += [{"correct": correct} for correct in (5, -1, 0.5, 10**400, "1")]
 CUT_OFF = [HEAD | {"probed": 2}, LINE]  # after a whole line
 DAMAGED = [[], [[1]], [{}, LINE], [HEAD, {"id": 1}], CUT_OFF, [*CUT_OFF, LINE]]
 DAMAGED += [[HEAD | head, LINE] for head in HEADS] + [[HEAD, LINE | line] for line in LINES]
@@ -154,6 +154,8 @@ def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
 
 
 def test_an_answer_that_is_there_twice_counts_once():
-    answers = [{"id": 0, "sample": 0, "right": True}] * 3 + [{"id": 1, "sample": 0, "right": None}]
-    probed = SimpleNamespace(answers=answers, rows=range(2))
-    assert sample.right_of_each(probed, samples=1) == [1, 0]
+    lines = [{"id": 0, "sample": 0, "correct": True}] * 3 + [
+        {"id": 1, "sample": 0, "correct": None}
+    ]
+    probed = SimpleNamespace(lines=lines, rows=range(2))
+    assert sample.correct_per_problem(probed, samples=1) == [1, 0]

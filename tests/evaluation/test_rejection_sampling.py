@@ -3,7 +3,7 @@ asked."""
 
 from data import prompt
 from evaluation import sample
-from evaluation.answers import judged
+from evaluation.completions import judged
 from schema.recipe import load_recipe
 from schema.sections import RejectionSampling
 from tests.tables import cases
@@ -19,8 +19,8 @@ def completion(response: str, truncated: bool) -> dict:
     return {"id": 0, "sample": 0, **judgement, "tokens": 9, "truncated": truncated}
 
 
-@cases(__file__, "a_solution_is_right_and_ended_by_itself_in_whatever_form")
-def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
+@cases(__file__, "a_solution_is_correct_and_ended_by_itself_in_whatever_form")
+def test_a_solution_is_correct_and_ended_by_itself_in_whatever_form(response, truncated, solution):
     found = sample.accept([completion(response, truncated)], [ROW])
     expected = [solution] if solution else []
     assert [[each["reasoning"], each["answer"]] for each in found] == expected

@@ -11,19 +11,19 @@ from tests.support import read_lines, refused, run_stage, write_lines
 from tests.tables import cases, lacking
 
 
-def answers(folder, label, right, samples=1, lenient=None, tokens=10, **terms):
-    """Answers to problems 0, 1, …; `right` has a truth a problem, or one a sample."""
+def answers(folder, label, correct, samples=1, lenient=None, tokens=10, **terms):
+    """Answers to problems 0, 1, …; `correct` has a truth a problem, or one a sample."""
     lines = [{"problems": "p", "samples": samples} | terms]
-    for i, each in enumerate(right):
+    for i, each in enumerate(correct):
         for sample, r in enumerate([each] * samples if isinstance(each, bool) else each):
             line = {"id": i, "sample": sample, "problem": f"{i} + 0?", "gold": str(i)}
-            line |= {"level": "1" if i < 60 else "2", "right": r, "strict": r and i > 0}
+            line |= {"level": "1" if i < 60 else "2", "correct": r, "strict": r and i > 0}
             line |= {"lenient": r if lenient is None else lenient[i], "truncated": False}
             lines.append(line | {"answer": str(i) if r else "-1", "tokens": tokens})
     write_lines(folder / f"{label}.jsonl", lines)
 
 
-def test_the_table_says_by_which_tolerance_numbers_are_right(tmp_path):
+def test_the_table_says_by_which_tolerance_numbers_are_correct(tmp_path):
     answers(tmp_path, "base", [True] * 10, tolerance=0.01)
     answers(tmp_path, "grpo", [True] * 10, tolerance=0.01)
     assert "(n = 10, tolerance `0.01`) |" in write(tmp_path, ["base", "grpo"])
@@ -51,9 +51,9 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
 
 
 @cases(__file__, "a_stage_that_made_it_worse_is_named_with_what_to_look_at")
-def test_a_stage_that_made_it_worse_is_named_with_what_to_look_at(tmp_path, right, names):
-    labels = ["base", *["sft"][: len(right) - 2], "grpo"]
-    for label, each in zip(labels, right, strict=True):
+def test_a_stage_that_made_it_worse_is_named_with_what_to_look_at(tmp_path, correct, names):
+    labels = ["base", *["sft"][: len(correct) - 2], "grpo"]
+    for label, each in zip(labels, correct, strict=True):
         answers(tmp_path, label, [i < each for i in range(100)])
     told = [line for line in write(tmp_path, labels).split("\n") if "worse" in line]
     assert len(told) == bool(names) and all(lacking(names, line) == [] for line in told)
@@ -82,8 +82,8 @@ def test_several_samples_a_problem(tmp_path):
     sampled = {"samples": 4, "temperature": 0.6}
     answers(tmp_path, "base", [[True, False, False, False], [False] * 4] * 20, **sampled, top_p=1.0)
     # as once
-    right = [[True, True, True, False], [False, False, True, False]] * 20
-    answers(tmp_path, "grpo", right, **sampled)
+    correct = [[True, True, True, False], [False, False, True, False]] * 20
+    answers(tmp_path, "grpo", correct, **sampled)
     text = write(tmp_path, ["base", "grpo"])
     figures = json.loads((tmp_path / "summary.json").read_text())
     assert "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text
@@ -113,7 +113,7 @@ def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
     texts = MARKDOWN * 2
     first = [i < len(MARKDOWN) for i in range(len(texts))]
     for label in labels:
-        answers(folder, label, [right ^ (label == "base") for right in first])
+        answers(folder, label, [correct ^ (label == "base") for correct in first])
         file = folder / f"{label}.jsonl"
         head, *lines = read_lines(file)
         for text, line in zip(texts, lines, strict=True):
@@ -154,7 +154,7 @@ def test_what_is_not_there_or_cannot_be_compared_is_named(tmp_path):
     answers(tmp_path, "grpo", [True] * 4, samples=2)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/base.jsonl").write_text("{}\n")
-    assert "holds no answers" in refused("report", tmp_path / "empty")
+    assert "holds no completions" in refused("report", tmp_path / "empty")
     assert "gone: name the folder" in refused("report", tmp_path / "gone")
     # Not what lies beside it: /nope is in /, which has links of its own.
     nowhere = "report: /nope: name the folder of one benchmark's answers"

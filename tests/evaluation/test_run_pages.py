@@ -59,19 +59,19 @@ def run(tmp_path) -> Path:
     for i in (1, 2, 3):
         line = {"step": 10 * i, "reward": i / 4, "learning_rate": 1e-5 / i, "kl": 0.1}
         lines.append(line | {"rewards/correct_answer/mean": i / 5})
-    lines += [{"step": 20, "eval_rewards/correct_answer/mean": 0.5, "eval_right": "0101"}]
+    lines += [{"step": 20, "eval_rewards/correct_answer/mean": 0.5, "eval_correct": "0101"}]
     write_lines(folder / "metrics.jsonl", lines)
     for step in (10, 20, 30):
         groups().assign(step=step).to_parquet(folder / f"completions/completions_{step:05}.parquet")
     return folder
 
 
-def evaluated(run: Path, right: list[bool], weights: str | None = None):
-    """Answers to validation problems by the base model, which has none right, and by the run."""
+def evaluated(run: Path, correct: list[bool], weights: str | None = None):
+    """Answers to validation problems by the base model, which has none correct, and by the run."""
     folder = run.parent / "eval/validation"
     folder.mkdir(parents=True, exist_ok=True)
-    answers(folder, "base", [False] * len(right))
-    answers(folder, "grpo", right)
+    answers(folder, "base", [False] * len(correct))
+    answers(folder, "grpo", correct)
     for label, told in (("base", None), ("grpo", weights or weights_hash(run))):
         head, *items = (folder / f"{label}.jsonl").read_text().splitlines()
         head = json.loads(head) | {"weights": told, "temperature": 0, "max_new_tokens": 512}
@@ -144,7 +144,7 @@ def test_the_report_says_what_happened(run):
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run, undrawn):
+def test_what_the_metrics_show_to_be_incorrect_is_in_the_report(run, undrawn):
     def logged(**values: float) -> str:
         write_lines(run / "metrics.jsonl", [{"step": i} | values for i in range(1, 30)])
         return written(run)[0]

@@ -21,12 +21,12 @@ from tests.tables import cases
 
 
 def test_wilson_is_the_formula_of_1927():
-    right, n, z = 411, 1319, 1.959964
-    p = right / n
+    correct, n, z = 411, 1319, 1.959964
+    p = correct / n
     centre, half = (p + z * z / (2 * n)), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
     expected = pytest.approx(((centre - half) / scale, (centre + half) / scale), abs=1e-6)
-    assert wilson(right, n) == expected
+    assert wilson(correct, n) == expected
     assert wilson(0, 10)[0] == 0.0
     assert wilson(10, 10)[1] == 1.0
 
@@ -50,8 +50,8 @@ def test_mcnemars_p_is_that_of_a_fair_coin(won, lost, p):
 
 
 def simulated(gain: float, n: int, rng: random.Random) -> tuple[list[bool], list[bool]]:
-    """Problems of mixed difficulty, answered by two models of which the second is right `gain` more
-    often."""
+    """Problems of mixed difficulty, answered by two models of which the second is correct `gain`
+    more often."""
     difficulty = [rng.uniform(0.1, 0.8) for _ in range(n)]
     return [rng.random() < d for d in difficulty], [rng.random() < d + gain for d in difficulty]
 
@@ -69,16 +69,16 @@ def test_the_interval_covers_the_true_difference_as_often_as_it_says():
 
 
 @pytest.mark.parametrize(
-    ("n", "right", "k"), [(8, 3, 1), (8, 3, 4), (8, 0, 8), (8, 8, 1), (5, 4, 2), (6, 1, 6)]
+    ("n", "correct", "k"), [(8, 3, 1), (8, 3, 4), (8, 0, 8), (8, 8, 1), (5, 4, 2), (6, 1, 6)]
 )
-def test_pass_at_k_is_the_share_of_draws_with_a_right_answer(n, right, k):
-    draws = list(combinations([True] * right + [False] * (n - right), k))
-    assert pass_at_k(n, right, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+def test_pass_at_k_is_the_share_of_draws_with_a_correct_answer(n, correct, k):
+    draws = list(combinations([True] * correct + [False] * (n - correct), k))
+    assert pass_at_k(n, correct, k) == pytest.approx(sum(map(any, draws)) / len(draws))
 
 
 @cases(__file__, "the_majority", (["5", "6", "7"], [True, False, False], pytest.approx(1 / 3)))
-def test_the_majority(answers, right, expected):
-    assert majority(answers, right) == expected
+def test_the_majority(answers, correct, expected):
+    assert majority(answers, correct) == expected
 
 
 def test_with_several_samples_a_problem_still_counts_once():

@@ -52,14 +52,14 @@ def test_everything_that_trl_passes():
 
 
 def test_training_and_evaluation_have_one_tolerance():
-    from evaluation.answers import judged
+    from evaluation.completions import judged
 
     golds = ["313.9 m", "60 J", "7"]
     completions = [r"\boxed{314 \text{ m}}", r"\boxed{0.0601\ \text{kJ}}", r"\boxed{7.2}"]
     rows = [{"problem": "How much?", "solution": gold} for gold in golds]
     for tolerance, paid in ((0.0, [0.0, 0.0, 0.0]), (0.01, [1.0, 1.0, 0.0]), (0.1, [1.0] * 3)):
         lines = judged(rows, completions, strict=False, tolerance=tolerance)
-        assert [float(line["right"]) for line in lines] == paid
+        assert [float(line["correct"]) for line in lines] == paid
         assert correct_answer(completions, golds, tolerance=tolerance) == paid
 
 
@@ -98,7 +98,7 @@ def test_a_batch_with_one_length_too_few_is_an_error():
 def test_a_first_verdict_on_a_number_loads_nothing_heavy():
     heavy = "datasets httpx math_verify numpy py3langid sympy torch transformers trl"
     code = "import sys; from rewards.verifier import judge\n"
-    code += "assert judge('<answer>0.5</answer>', '1/2').right\n"
+    code += "assert judge('<answer>0.5</answer>', '1/2').correct\n"
     code += f"print([module for module in {heavy!r}.split() if module in sys.modules])"
     done = capture([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert done.stdout == "[]\n"

@@ -49,7 +49,7 @@ def test_a_text_in_two_languages(text, language, least, most):
     assert least <= share(text, language) <= most
 
 
-# Texts that are wholly right in the language named.
+# Texts that are wholly correct in the language named.
 
 
 @cases(__file__, "what_does_not_count", ("minutes + minutes = minutes, " * 20, "en"))

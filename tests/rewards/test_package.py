@@ -132,7 +132,7 @@ def test_the_command_answers_as_lines_come_and_survives_kills(installed):
             command.stdin.write(json.dumps(row | {"n": number}).encode() + b"\n")
             command.stdin.flush()
             reply = json.loads(command.stdout.readline())
-            assert (reply["n"], reply["right"]) == (number, True)
+            assert (reply["n"], reply["correct"]) == (number, True)
             assert reply["reason"] == "equal, as expressions"
             for worker in psutil.Process(command.pid).children():
                 worker.kill()
@@ -144,12 +144,12 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(installed):
     line = json.dumps({"answer": "#### 5", "gold": "5"})
     shell = f"yes '{line}' | {installed}/grpo-verifier | head -n 1"
     done = capture(["bash", "-c", shell], timeout=60)
-    assert json.loads(done.stdout)["right"] is True and done.stderr == ""
+    assert json.loads(done.stdout)["correct"] is True and done.stderr == ""
 
 
 @pytest.mark.parametrize("answer, expected", [(r"\boxed{3/4}", 1.0), ("6/8", 0.0), ("", 0.0)])
 def test_the_functions_for_other_libraries(answer, expected, monkeypatch):
-    """Those of README.md; `6/8` is wrong only because it copies the question."""
+    """Those of README.md; `6/8` is incorrect only because it copies the question."""
     monkeypatch.setitem(sys.modules, "grpo_verifier", verifier)
     functions = {}
     [block] = re.findall(

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from data import hub
 from runs import checkpoints, files, identity, versions, writing
 from runs.identity import data_of, find_run, not_probed
-from runs.records import ANSWER_KEYS, read_answers, validation_folder
+from runs.records import COMPLETION_KEYS, read_completions, validation_folder
 from runs.state import RunState, recipe_of
 from runs.versions import BASE
 from schema.configs import STEP, ZERO_VARIANCE
@@ -136,8 +136,8 @@ def test_a_run_of_an_earlier_version_is_read_by_the_names_of_this_one(tmp_path):
     (tmp_path / "eval/held-out").mkdir(parents=True)
     assert validation_folder(folder) == tmp_path / "eval/held-out"
     answers = tmp_path / "eval/held-out/sft.jsonl"
-    write_lines(answers, [{}, dict.fromkeys(ANSWER_KEYS) | {"response": "so 2"}])
-    assert read_answers(answers)[1]["completion"] == "so 2"
+    write_lines(answers, [{}, dict.fromkeys(COMPLETION_KEYS) | {"response": "so 2"}])
+    assert read_completions(answers)[1]["completion"] == "so 2"
 
 
 OWN = "data.rejection_sampling={samples: 8}"

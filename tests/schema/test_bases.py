@@ -47,7 +47,7 @@ def test_the_last_of_several_bases_is_read_first(tmp_path):
         assert (recipe.grpo[key], Path(place.source).name, place.line) == expected
 
 
-@pytest.mark.parametrize("row", rows(__file__, "wrong_recipe_or_base"), ids=itemgetter("case"))
+@pytest.mark.parametrize("row", rows(__file__, "incorrect_recipe_or_base"), ids=itemgetter("case"))
 def test_a_fault_is_told_where_it_is_written(row, tmp_path):
     base = row.get("base", BASE) + row.get("end", "")
     if "old" in row:
@@ -93,10 +93,10 @@ def test_a_link_inside_the_folder_is_a_file_of_it(tmp_path):
 
 
 @cases(__file__, "the_command_line_is_above_both")
-def test_the_command_line_is_above_both(override, wrong, tmp_path):
+def test_the_command_line_is_above_both(override, incorrect, tmp_path):
     base = BASE + "  vllm_server_host: a.org\n" * ("host" in override)
     _, faults = load(tmp_path, "base: base.yaml\n", override, base=base)
-    assert [str(each) for each in faults] == ([wrong] if wrong else [])
+    assert [str(each) for each in faults] == ([incorrect] if incorrect else [])
 
 
 def test_faults_come_in_the_order_of_the_files(tmp_path):

@@ -45,8 +45,8 @@ def message_of(path: Path, text: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("row", rows(__file__, "wrong_recipe"), ids=itemgetter("case"))
-def test_a_wrong_recipe_gets_one_message_with_its_place(row, tmp_path):
+@pytest.mark.parametrize("row", rows(__file__, "incorrect_recipe"), ids=itemgetter("case"))
+def test_a_incorrect_recipe_gets_one_message_with_its_place(row, tmp_path):
     text = row.get("recipe", GOOD)
     if "old" in row:
         text = text.replace(row["old"], row["new"])
@@ -58,7 +58,7 @@ def test_a_wrong_recipe_gets_one_message_with_its_place(row, tmp_path):
 
 
 @pytest.mark.parametrize("name", LONG_RECIPES)
-def test_a_long_wrong_recipe_gets_one_message_with_its_place(name, tmp_path):
+def test_a_long_incorrect_recipe_gets_one_message_with_its_place(name, tmp_path):
     text, place, message_part = LONG_RECIPES[name]
     message = message_of(tmp_path / "mine.yaml", text)
     assert f"mine.yaml{place}" in message
@@ -168,7 +168,7 @@ def test_an_override_of_a_dotted_reward_and_of_a_new_section(tmp_path):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_shipped_recipe_is_thin_and_right(path):
+def test_every_shipped_recipe_is_thin_and_correct(path):
     text = path.read_text()
     assert len(text.splitlines()) <= 45
     top = re.match(r"(?:#.*\n)*", text)[0].splitlines()

@@ -1,5 +1,5 @@
-"""The table of what a recipe's keys may be: complete, right about the libraries, and true: what it
-lets pass trains."""
+"""The table of what a recipe's keys may be: complete, correct about the libraries, and true: what
+it lets pass trains."""
 
 import copy
 import dataclasses

@@ -269,11 +269,11 @@ def test_errors_come_last_and_in_colour_on_a_terminal_alone(terminal, check_reci
 
 
 def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, check_recipe, monkeypatch):
-    monkeypatch.setenv("AUDIT", "off")  # a mistake is paid as much as a right answer
+    monkeypatch.setenv("AUDIT", "off")  # a mistake is paid as much as a correct answer
     recipe = tmp_path / "mine.yaml"
     text = Path("recipes/tiny-arithmetic.yaml").read_text()
     recipe.write_text(text.replace("  correct_answer: {weight: 1.0}\n", ""))
-    assert "format is paid 0.25 and a right answer 0" in check_recipe(recipe)
+    assert "format is paid 0.25 and a correct answer 0" in check_recipe(recipe)
 
 
 def test_golds_that_no_plain_answer_earns_are_not_ready(tmp_path, check_recipe):
@@ -295,7 +295,7 @@ def test_a_tolerance_is_said(check_recipe, monkeypatch):
     monkeypatch.setenv("AUDIT", "off")
     tolerance = ["rewards.correct_answer.tolerance=0.05"]
     out = check_recipe("recipes/tiny-arithmetic.yaml", tolerance)
-    assert "a number is right within 0.05 times its gold" in out
+    assert "a number is correct within 0.05 times its gold" in out
 
 
 def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, check_recipe, monkeypatch):

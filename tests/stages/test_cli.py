@@ -127,14 +127,14 @@ NOT_SAVED = f"{TRAINS}; time.sleep(600) if first else time.sleep(2); os._exit(5)
 @pytest.mark.parametrize(
     ("each_process", "code", "said"),
     [
-        pytest.param("raise RecipeError(['wrong'])", 2, "wrong", marks=pytest.mark.slow),
+        pytest.param("raise RecipeError(['incorrect'])", 2, "incorrect", marks=pytest.mark.slow),
         ("time.sleep(600) if first else None; raise RunStopped('stopped', 3)", 3, "stopped"),
         # One that has lost another leaves it to that one's launcher.
         (LOST, 137, "launch: process 1 was"),
         pytest.param(NOT_SAVED, 5, "", marks=pytest.mark.slow),
     ],
 )
-def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
+def test_what_is_incorrect_is_said_once(each_process, code, said, tmp_path):
     (tmp_path / "program.py").write_text(f"{PROCESS}    {each_process}\n")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with in_time():  # a process that sleeps is not waited for

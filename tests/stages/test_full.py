@@ -16,7 +16,7 @@ RECIPE = "recipes/qwen-math-full.yaml"
 def test_two_steps_on_two_processes_reach_the_weights(tiny_qwen2, math_data, tmp_path):
     """They would not reach weights in bfloat16, to which nearly all of them round as before."""
     settings = [f"model.name_or_path={tiny_qwen2}", f"data.dir={math_data}"]
-    # The model is right by chance alone.
+    # The model is correct by chance alone.
     settings += shlex.split("""
         data.validation=8 data.rejection_sampling=null evaluate.engine=transformers sft.max_steps=2
         sft.gradient_accumulation_steps=1 grpo.max_steps=2 grpo.eval_steps=null

@@ -263,11 +263,11 @@ def test_validation_accuracy_rises(tmp_path):
     for stage in ("sft", "grpo"):
         run_stage(stage, *words)
     run_stage("evaluate", *words, "--validation")
-    right = {}
+    correct = {}
     for stage in ("sft", "grpo"):
         lines = read_lines(tmp_path / f"eval/validation/{stage}.jsonl")[1:]
-        right[stage] = {line["id"]: line["right"] for line in lines}
-    gains = [right["grpo"][problem] - right["sft"][problem] for problem in right["sft"]]
+        correct[stage] = {line["id"]: line["correct"] for line in lines}
+    gains = [correct["grpo"][problem] - correct["sft"][problem] for problem in correct["sft"]]
     gain, error = statistics.mean(gains), statistics.stdev(gains) / math.sqrt(len(gains))
     points = f"{100 * gain:+.1f} ± {200 * error:.1f}"
     GPU_TABLE["tiny-arithmetic, 60 steps of GRPO: points gained"] = points

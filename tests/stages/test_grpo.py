@@ -133,11 +133,11 @@ def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_pat
     )
     assert answers[::3] == [line["completion"] for line in lines]
     for answer, line in zip(answers[1::3], lines, strict=True):
-        word = "right" if line["right"] else "wrong"
+        word = "correct" if line["correct"] else "incorrect"
         assert answer == f"{word}: {line['reason']} (read: {line['answer']})"
-    assert all(answer.startswith("wrong: ") for answer in answers[2::3])
+    assert all(answer.startswith("incorrect: ") for answer in answers[2::3])
     assert early == f"ask a question first, then {bare}"
-    assert bare == "give its right answer: /gold 42"
+    assert bare == "give its correct answer: /gold 42"
     assert too_long.startswith("too long: at most")
     assert unknown == f"there is no /gld:\n{commands}"
     assert all(f"{command} " in commands for command in ("/gold 42", "/help", "empty line"))
@@ -281,8 +281,8 @@ def test_the_best_checkpoint_by_validation_accuracy_is_kept(chain, tmp_path):
     measured = {line["step"]: line[ACCURACY] for line in lines if ACCURACY in line}
     assert list(measured) == [2, 4]
     assert not any("eval_zero_variance_groups" in line for line in lines)
-    right = [line["eval_right"].count("1") / 10 for line in lines if ACCURACY in line]
-    assert right == pytest.approx(list(measured.values()))
+    correct = [line["eval_correct"].count("1") / 10 for line in lines if ACCURACY in line]
+    assert correct == pytest.approx(list(measured.values()))
     summary = json.loads((tmp_path / "grpo/summary.json").read_text())
     assert summary["time"]["evaluation"]["seconds"] > 0
     # the last one too has no answers of the evaluation after it
@@ -298,7 +298,7 @@ def test_the_best_checkpoint_by_validation_accuracy_is_kept(chain, tmp_path):
     assert "grpo.eval_steps: 2 there, None here" in message  # another recipe's
     run_stage("evaluate", *tiny(tmp_path), "--validation", "--model", tmp_path / "grpo")
     items = read_lines(tmp_path / "eval/models/validation/grpo.jsonl")[1:]
-    choosing = [item["right"] for item in items if item["id"] < 10]
+    choosing = [item["correct"] for item in items if item["id"] < 10]
     assert sum(choosing) / 10 == pytest.approx(measured[best])
 
 

@@ -1,5 +1,5 @@
-"""What a launcher says of a launch that is wrong, and of processes that end. Whole launches are in
-test_cli.py and test_two_machines.py; here are those of two machines that train nothing."""
+"""What a launcher says of a launch that is incorrect, and of processes that end. Whole launches are
+in test_cli.py and test_two_machines.py; here are those of two machines that train nothing."""
 
 import json
 import signal

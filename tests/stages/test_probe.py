@@ -70,20 +70,20 @@ def copy(run, tmp_path) -> Path:
 def test_a_probe_leaves_a_folder_a_person_can_read(run):
     rates = probed(run)
     assert len(rates) == 24 and {line["n"] for line in rates.values()} == {4}
-    assert len({line["right"] for line in rates.values()}) > 2  # or the tests below show nothing
+    assert len({line["correct"] for line in rates.values()}) > 2  # or the tests below show nothing
     made = read_lines(run / "probe/completions.jsonl")
     assert made[0]["temperature"] == 1.0
     assert made[0]["max_new_tokens"] == 48
     assert made[0]["trained"].endswith("sft")
     for problem, line in rates.items():
-        judged = [each["right"] for each in made[1:] if each["problem"] == problem]
-        assert len(judged) == 4 and sum(judged) == line["right"]
+        judged = [each["correct"] for each in made[1:] if each["problem"] == problem]
+        assert len(judged) == 4 and sum(judged) == line["correct"]
         low, high = line["interval_95"]
         assert low <= line["pass_rate"] <= high
     figures = json.loads((run / "probe/summary.json").read_text())
     assert figures["problems"] == 24 and figures["completions"] == 96 and figures["group"] == 4
     assert figures["tokens"] == sum(each["tokens"] for each in made[1:])
-    alike = sum(line["right"] in (0, 4) for line in rates.values()) / 24
+    alike = sum(line["correct"] in (0, 4) for line in rates.values()) / 24
     assert figures["zero_variance_groups"] == pytest.approx(alike)
     rows = load_train(load_recipe(RECIPE, SHORT, check=()))[0]
     assert all(rows[line["id"]]["problem"] == problem for problem, line in rates.items())
@@ -103,7 +103,7 @@ def test_asked_again_it_answers_nothing_anew(copy):
     assert file.read_bytes().startswith(before)
     many = probed(copy)
     assert len(many) > 70
-    assert all(many[problem]["right"] == line["right"] for problem, line in rates.items())
+    assert all(many[problem]["correct"] == line["correct"] for problem, line in rates.items())
 
 
 def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
@@ -134,7 +134,7 @@ def test_a_probe_of_something_else_is_not_mistaken_for_it(override, key, copy):
     if override.startswith(("prompt", "data")):  # the warm start is then another, too
         recipe = load_recipe(given[0], given[1:], check=())
         (copy / "sft/recipe.yaml").write_text(as_yaml(without_place(recipe.resolved())))
-    reasons = {"grpo": "pass_rates.jsonl was measured", "probe": "has answers made"}
+    reasons = {"grpo": "pass_rates.jsonl was measured", "probe": "was sampled with"}
     if key == "weights":  # the answers of another policy are set aside, and this one is probed
         del reasons["probe"]
     for stage, reason in reasons.items():
@@ -223,4 +223,4 @@ def test_without_a_warm_start_the_base_model_is_probed(tmp_path):
     said = run_stage("probe", *without, "--problems", "4", "--samples", "2").stdout
     assert "4 of 74 problems × 2 completions of the base model" in said
     assert "| base | 0.0% |" in said and "| needs --samples 4 |" in said
-    assert "advice: nearly every completion is wrong" in said
+    assert "advice: nearly every completion is incorrect" in said

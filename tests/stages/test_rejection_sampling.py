@@ -47,25 +47,25 @@ def run(base, tmp_path_factory) -> Path:
     return folder
 
 
-def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
+def test_the_warm_start_learns_the_models_own_correct_solutions(run, base):
     head, *completions = read_lines(run / "rejection_sampling/completions.jsonl")
     assert head["example"] is None and head["temperature"] == 1.0 and head["model"] == str(base)
     rows = read_lines(run / "rejection_sampling/kept.jsonl")
     figures = json.loads((run / "sft/summary.json").read_text())["rejection_sampling"]
     for row in rows:
         response = f"<think>{row['reasoning']}</think>\n<answer>{row['answer']}</answer>"
-        assert judge(response, row["solution"], reading=STRICT).right
+        assert judge(response, row["solution"], reading=STRICT).correct
         lines = row["reasoning"].splitlines()
         sources = [each for each in completions if each["problem"] == row["problem"]]
         texts = [each["completion"] for each in sources if not each["truncated"]]
         assert any(all(line in text for line in lines) for text in texts)
-    right = [each for each in completions if each["right"] and not each["truncated"]]
-    assert 8 <= len(right) < 96  # or this shows nothing
+    correct = [each for each in completions if each["correct"] and not each["truncated"]]
+    assert 8 <= len(correct) < 96  # or this shows nothing
     per_problem = Counter(row["problem"] for row in rows)
     assert set(per_problem.values()) <= {1, 2}
     assert len(rows) == len({json.dumps(row) for row in rows})
-    counts = {"completions": len(completions), "problems": 24, "accepted": len(right)}
-    counts |= {"solved": len({each["id"] for each in right}), "kept": len(rows)}
+    counts = {"completions": len(completions), "problems": 24, "accepted": len(correct)}
+    counts |= {"solved": len({each["id"] for each in correct}), "kept": len(rows)}
     assert counts["completions"] == 96 and counts["solved"] == len(per_problem)
     assert counts.items() <= figures.items()
     assert not same_weights(run / "sft", base)
@@ -122,12 +122,12 @@ def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
 
 
 def few(folder: Path) -> list[str]:
-    """The recipe's own base model is random: nothing that it says is right."""
+    """The recipe's own base model is random: nothing that it says is correct."""
     own = "data.rejection_sampling={problems: 8, samples: 2}"
     return [RECIPE, f"output_dir={folder}", *SHORT, own]
 
 
-def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
+def test_too_few_correct_ones_are_told_with_what_to_do(tmp_path):
     accepted = "of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0 kept"
     advice = "fewer than a step of the warm start takes (32). Raise its `samples`"
     for stage in ("rejection-sampling", "sft"):

@@ -53,21 +53,21 @@ RECIPE = "recipes/tiny-arithmetic.yaml"
 
 
 def test_the_stage_reads_each_seeds_comparison(tmp_path):
-    for seed, right in ((3, 50), (4, 70)):
-        run(tmp_path / f"seed-{seed}", right=right, seed=seed)
+    for seed, correct in ((3, 50), (4, 70)):
+        run(tmp_path / f"seed-{seed}", correct=correct, seed=seed)
     done = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, 4)
     assert "| 4 | 0.0% | 40.0% | 70.0% |" in done.stdout
     assert (tmp_path / "seeds.md").read_text().count("|") == done.stdout.count("|")
 
-    def wrong(*seeds: int) -> str:
+    def incorrect(*seeds: int) -> str:
         return refused("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", *seeds)
 
-    assert lacking(["seed-5/grpo", "make seeds"], wrong(3, 5)) == []
+    assert lacking(["seed-5/grpo", "make seeds"], incorrect(3, 5)) == []
     answers = tmp_path / "seed-4/eval/validation"
     (answers / "base.jsonl").rename(tmp_path / "base.jsonl")
-    assert "not compared on the same problems" in wrong(3, 4)
+    assert "not compared on the same problems" in incorrect(3, 4)
     (answers / "grpo.jsonl").write_text("{\n")
-    assert lacking([str(answers), "cannot be compared", "make seeds"], wrong(3, 4)) == []
+    assert lacking([str(answers), "cannot be compared", "make seeds"], incorrect(3, 4)) == []
 
 
 def test_make_ends_with_the_mistake():

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from schema.configs import ACCURACY, RIGHT
+from schema.configs import ACCURACY, EVAL_CORRECT
 from tests.stage_process import Started
 from tests.support import LORA, copied, read_lines, run_stage, same_weights, weights
 
@@ -166,9 +166,11 @@ def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
         # the best checkpoint's weights, which may have been saved before the kill
         assert same_weights(run.killed / folder, run.home / folder)
     evaluations = [line for line in read_lines(run.home / "grpo/metrics.jsonl") if ACCURACY in line]
-    counts = [(line["step"], len(line[RIGHT])) for line in evaluations]
+    counts = [(line["step"], len(line[EVAL_CORRECT])) for line in evaluations]
     assert counts == [(2, 8), (4, 8), (6, 8)]  # of both processes
-    assert all(line[RIGHT].count("1") / 8 == pytest.approx(line[ACCURACY]) for line in evaluations)
+    assert all(
+        line[EVAL_CORRECT].count("1") / 8 == pytest.approx(line[ACCURACY]) for line in evaluations
+    )
     best = json.loads((run.home / "grpo/summary.json").read_text())["best_checkpoint"]
     assert same_weights(run.home / "grpo", Path(best))
     assert not same_weights(run.home / "sft", Path(best))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from transformers import TrainerControl, TrainerState
 
-from schema.configs import ACCURACY, RIGHT
+from schema.configs import ACCURACY, EVAL_CORRECT
 from schema.settings import even_batch
 from tests.tables import cases, lacking
 from training.saving import KeepBest
@@ -17,9 +17,9 @@ SINKING = [(step, 1 - reward) for step, reward in RISING]
 
 
 def judged(*shares: float, problems: int = 96) -> list[tuple[int, str]]:
-    """An evaluation every ten steps, of which the first problems are right."""
-    right = [("1" * round(share * problems)).ljust(problems, "0") for share in shares]
-    return [(10 * i, verdicts) for i, verdicts in enumerate(right, 1)]
+    """An evaluation every ten steps, of which the first problems are correct."""
+    correct = [("1" * round(share * problems)).ljust(problems, "0") for share in shares]
+    return [(10 * i, verdicts) for i, verdicts in enumerate(correct, 1)]
 
 
 FALLING = judged(0.6, 0.5, 0.45, 0.4)
@@ -40,11 +40,11 @@ def test_otherwise_it_goes_on(shares, rewards, patience):
 
 def test_it_stops_the_run_and_says_why(capsys):
     keep, state, stopped = KeepBest(3, Scores([], set())), TrainerState(max_steps=200), []
-    for step, right in FALLING:
+    for step, correct in FALLING:
         since = [line for line in RISING if step - 10 < line[0] <= step]
         state.log_history += [{"step": at, "reward": reward} for at, reward in since]
-        accuracy = right.count("1") / len(right)
-        state.log_history.append({"step": step, ACCURACY: accuracy, RIGHT: right})
+        accuracy = correct.count("1") / len(correct)
+        state.log_history.append({"step": step, ACCURACY: accuracy, EVAL_CORRECT: correct})
         keep.on_evaluate(None, state, control := TrainerControl())
         stopped += [step] * control.should_training_stop
     assert stopped == [40] and keep.stopped == gamed(FALLING, RISING[:8], 3)
@@ -71,8 +71,8 @@ def test_a_run_that_learns_with_noise_is_seldom_stopped():
         ability = rng.normal(0.5, 1.0, 96)
         run = []
         for i in range(1, 13):
-            right = ability + rng.normal(0, 0.5, 96) > 0
-            run.append((10 * i, "".join("01"[x] for x in right.astype(int))))
+            correct = ability + rng.normal(0, 0.5, 96) > 0
+            run.append((10 * i, "".join("01"[x] for x in correct.astype(int))))
         rewards = [(step, step / 1000) for step in range(5, 125, 5)]
         stopped += any(gamed(run[:n], rewards, 3) for n in range(1, 13))
     assert stopped <= 16  # 4% of runs of twelve evaluations; 10 were seen

@@ -9,7 +9,7 @@ from transformers import ProgressCallback, TrainerCallback, TrainerControl, Trai
 from transformers.trainer_callback import CallbackHandler, DefaultFlowCallback
 
 from console.faults import RunStopped
-from schema.configs import ACCURACY, RIGHT
+from schema.configs import ACCURACY, EVAL_CORRECT
 from schema.recipe import load_recipe
 from training import progress as clocks
 from training.callbacks import callbacks_of
@@ -122,7 +122,7 @@ def test_a_line_holds_what_was_added_before_it(
         run.on_log(args, state, control, logs)
         run.on_evaluate(args, state, control, {})
     line = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
-    assert (RIGHT in line, line.get("seconds/evaluation")) == (answers, evaluation)
+    assert (EVAL_CORRECT in line, line.get("seconds/evaluation")) == (answers, evaluation)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from schema.libraries import training_config
 from schema.recipe import load_recipe
 from tests.support import LORA, run_program
 from training import cpu, sampling
-from training.model import load_for_answers, load_model, load_tokenizer
+from training.model import load_for_sampling, load_model, load_tokenizer
 from training.problem_sets import load_train
 from training.sampling import Rollout
 from training.trainer import GRPO, grpo_trainer
@@ -256,7 +256,7 @@ def test_rows_that_have_ended_and_what_prompts_share_are_not_computed(as_argumen
     plain = list(read)
     lengths = (expected[:, 14:] != 0).sum(1)
     assert lengths.min() < 6 and lengths.max() == 24
-    model = load_for_answers(recipe, load_tokenizer(recipe))
+    model = load_for_sampling(recipe, load_tokenizer(recipe))
     read = counted_tokens(model)
     # as that of a folder of weights without one
     model.generation_config.update(output_attentions=False, _from_model_config=True)

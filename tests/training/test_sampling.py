@@ -194,7 +194,7 @@ def test_what_rounding_would_swallow_survives_on_average(size):
     assert surviving_share(tuned(size=size)) == pytest.approx(1, abs=0.02)  # float32
 
 
-def test_rounding_at_random_is_right_on_average_and_keeps_what_fits():
+def test_rounding_at_random_is_correct_on_average_and_keeps_what_fits():
     generator = torch.Generator().manual_seed(0)
     exact = torch.tensor([1.001, -1.001, 3e-5, -250.3, 0.0, 1.0, 0.5, -2.0])
     for dtype in (torch.bfloat16, torch.float16):

@@ -1,5 +1,5 @@
 """What a run notes of each batch that its rewards score; and that the share of groups without
-signal is counted right where float32 would not."""
+signal is counted correct where float32 would not."""
 
 import re
 from dataclasses import replace

@@ -28,8 +28,8 @@ def tokenizer():
 
 
 def test_the_advantages_worked_out_by_hand():
-    """Two completions of two steps, right and wrong, and right twice: mean 0.75, deviation 0.5
-    (ddof = 1)."""
+    """Two completions of two steps, correct and incorrect, and correct twice: mean 0.75, deviation
+    0.5 (ddof = 1)."""
     rewards = normalise([[1.0, 0.0], [1.0, 1.0]], 2, "group")
     assert rewards[0] == pytest.approx([0.5, -1.5], abs=1e-3)
     assert rewards[1] == pytest.approx([0.5, 0.5], abs=1e-3)

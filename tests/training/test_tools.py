@@ -11,7 +11,7 @@ from data import prompt
 from data.made import products
 from data.problems import load
 from evaluation import engines
-from evaluation.audit import score_completions, with_wrong_answers
+from evaluation.audit import score_completions, with_incorrect_answers
 from machine.launch import on_this_machine
 from rewards.completion import content
 from rewards.tools import calculator
@@ -300,8 +300,8 @@ def test_a_template_of_qwens_is_known(name):
 def test_the_audit_pays_no_answer_that_a_tool_gave():
     recipe = load_recipe(TINY, check=())
     rows = load("products", "train", {"digits": 2, "rows": 8})[0]
-    table = score_completions(with_wrong_answers(rows), rows, recipe)
-    [of_tool] = [pay for pay in table if pay.name == "right only in what a tool says"]
+    table = score_completions(with_incorrect_answers(rows), rows, recipe)
+    [of_tool] = [pay for pay in table if pay.name == "correct only in what a tool says"]
     assert not of_tool.beats and not [pay.name for pay in table if pay.beats]
 
 
@@ -314,7 +314,7 @@ def test_the_memory_of_a_tools_turn_is_estimated():
 
 def test_a_chat_shows_the_turns(calling, monkeypatch, capsys):
     recipe, trainer, rows = calling
-    monkeypatch.setattr("training.model.load_for_answers", lambda *given: trainer.model.eval())
+    monkeypatch.setattr("training.model.load_for_sampling", lambda *given: trainer.model.eval())
     said = chat.answering(recipe, None)(rows[0]["problem"])
     trainer.model.train()
     assert "<answer>" in said and "← calculator: " in capsys.readouterr().out

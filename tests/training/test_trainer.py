@@ -278,7 +278,7 @@ def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
 
 
 def test_none_beside_the_number_of_another_reward_counts_as_0(tmp_path):
-    """Sixteen right answers to two problems, of which an own reward pays seven."""
+    """Sixteen correct answers to two problems, of which an own reward pays seven."""
     overrides = ["rewards={correct_answer: {}, tests.varied_reward.varied: {weight: 0.25}}"]
     overrides += ["grpo.num_generations=8", "grpo.max_completion_length=2"]
     trainer = trainer_of("tiny-arithmetic", *overrides, f"output_dir={tmp_path}")

@@ -10,7 +10,7 @@ from transformers import TrainerState
 
 from runs.state import RunState, filled
 from schema import sections
-from schema.configs import RIGHT, fields
+from schema.configs import EVAL_CORRECT, fields
 from schema.configs import ZERO_VARIANCE as FLAT
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
@@ -46,13 +46,13 @@ def told(history: list[dict], recipe: dict = RECIPE) -> list[tuple[int, str]]:
 
 
 def values_of(row: dict) -> dict:
-    """The values of a row of a table: `right` and `flat` stand for their metrics, `judged` for so
-    many right answers of so many, `missing` for a value that is not logged."""
+    """The values of a row of a table: `correct` and `flat` stand for their metrics, `judged` for so
+    many correct answers of so many, `missing` for a value that is not logged."""
     values = {}
     for name, value in row.items():
         if name == "judged":
             value = "1" * value[0] + "0" * (value[1] - value[0])
-        key = {"right": CORRECT, "flat": FLAT, "cut": CUT, "judged": RIGHT}.get(name, name)
+        key = {"correct": CORRECT, "flat": FLAT, "cut": CUT, "judged": EVAL_CORRECT}.get(name, name)
         values[key] = ... if value == "missing" else value
     return values
 
@@ -151,7 +151,8 @@ def test_recorded_healthy_runs_are_told_nothing(name):
 
 
 def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
-    """Seed 5 of the same, which ends with 95 % right: nothing is left to learn from most groups."""
+    """Seed 5 of the same, which ends with 95 % correct: nothing is left to learn from most
+    groups."""
     (found,) = advice_on(read_lines(RECORDED / "too-easy.jsonl"), RECIPE)
     assert (found.step, found.rule) == (180, "zero variance") and "too easy" in found.message
 
@@ -223,7 +224,7 @@ THRESHOLDS = {  # as docs/trouble.md writes them
     "zero variance": f"above {watch.MOST_GROUPS:.0%}",
     "truncated": f"above {watch.TRUNCATED:.0%}",
     "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and"
-    f" below {watch.SOLVED:.0%} right",
+    f" below {watch.SOLVED:.0%} correct",
     "format only": f"above {watch.FORMAT_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
     "sampler mismatch": f"above {watch.MISMATCH:g}",
 }

@@ -81,7 +81,7 @@ def test_a_warm_start_has_a_page(tab, show, tmp_path):
     made_runs.run(tmp_path)
     show("", CURVES, made_runs.warm_start(tmp_path))
     assert texts(tab, "[role=tab]") == ["Overview", "What changed"]
-    assert texts(tab, "figcaption b") == ["Loss", "Right tokens", "Entropy"]
+    assert texts(tab, "figcaption b") == ["Loss", "Correct tokens", "Entropy"]
     text = main_text(tab)
     assert "base → sft" in text and "2 → 1" in text
     assert "grpo" not in text and "Not logged" not in text
@@ -133,11 +133,13 @@ def test_a_finger_zooms_and_scrolls(browser, runs):
     page.locator(".chart").first.scroll_into_view_if_needed()
     touch = page.context.new_cdp_session(page)
 
-    def swipe(right: float, down: float):
+    def swipe(correct: float, down: float):
         """By a share of a chart's width, and by pixels."""
         box = page.locator(".chart .u-over").first.bounding_box()
         x, y = box["x"] + 0.3 * box["width"], box["y"] + 60
-        points = [{"x": x + right * box["width"] * i / 5, "y": y + down * i / 5} for i in range(6)]
+        points = [
+            {"x": x + correct * box["width"] * i / 5, "y": y + down * i / 5} for i in range(6)
+        ]
         for i, point in enumerate(points):
             event = {"type": "touchMove" if i else "touchStart", "touchPoints": [point]}
             touch.send("Input.dispatchTouchEvent", event)

@@ -156,11 +156,11 @@ def test_a_question_that_comes_again_is_followed_over_the_steps(tab, show, tmp_p
     made_runs.change_table(run, 4, lambda frame: frame.assign(prompt=question))
     address = show("groups/0/2/-1", ".over .often b", run)
     assert "step 2, validation question 1: sampled as in" in texts(tab, ".detail .where")[0]
-    answers = ["×7 wrong says False", "×6 right says True"]
+    answers = ["×7 incorrect says False", "×6 correct says True"]
     for answer in answers:
         tab.locator(".over .often", has_text=answer).wait_for()
     assert texts(tab, ".over .often") == answers
-    tab.locator(".over li", has_text="6 of 8 right").get_by_role("link").click()
+    tab.locator(".over li", has_text="6 of 8 correct").get_by_role("link").click()
     tab.locator(".over b", has_text="step 4").wait_for()
     tab.get_by_label("Show").select_option("again")
     assert tab.locator(".entry").count() == 4
@@ -199,7 +199,7 @@ def test_the_page_is_used_by_keyboard_alone(tab, runs):
 def test_what_was_won_comes_first_and_choosing_another_model_keeps_the_focus(tab, runs):
     visit(tab, runs[2] + "changed/0", PAIR)
     kinds = [text.split("\n")[0] for text in texts(tab, ".entry")]
-    assert kinds == ["won", "lost", "wrong twice", "right twice"]
+    assert kinds == ["won", "lost", "incorrect twice", "correct twice"]
     assert texts(tab, ".pair .said") == ["sft says 0", "grpo says 0"]
     tab.get_by_role("button", name="lost 1").click()
     assert tab.locator(".entry").count() == 1

@@ -9,7 +9,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from evaluation import answers
+from evaluation import completions
 from stages import view
 from tests.bench.sizes import table_of_page
 from tests.support import ROOT
@@ -206,10 +206,10 @@ def test_the_pages_groups_drawn_and_those_that_teach_are_numpys(tab, playground)
     groups = tab.evaluate("all => groupsDrawn(...all)", [chances.tolist(), 6, 4000, 3])
     draws = bandit.uniform(3, 0, 24_000).reshape(-1, 6)
     assert groups == np.searchsorted(np.cumsum(chances)[:-1], draws, side="right").tolist()
-    right = np.sum(np.array(groups) == 1, axis=1)
+    correct = np.sum(np.array(groups) == 1, axis=1)
     share = tab.evaluate("teaching(0.3, 6)")
     assert share == pytest.approx(1 - 0.3**6 - 0.7**6)
-    assert np.mean((right > 0) & (right < 6)) == pytest.approx(share, abs=0.02)  # 4 std errors
+    assert np.mean((correct > 0) & (correct < 6)) == pytest.approx(share, abs=0.02)  # 4 std errors
 
 
 @pytest.mark.parametrize(("advantage", "beta"), [(1.0, 0.0), (-0.7, 0.3), (0.4, 0.5)])
@@ -272,7 +272,7 @@ def test_the_pages_strategies_learn_as_numpy_says(tab, playground):
     for step in range(31):
         now = bandit.log_policy(logits, 1.0)
         assert learned["chances"][step] == pytest.approx(np.exp(now), abs=1e-9)
-        assert learned["right"][step] == pytest.approx(np.exp(now) @ able)
+        assert learned["correct"][step] == pytest.approx(np.exp(now) @ able)
         mean_pay = (1 - able) * pays[:, 0] + able * pays[:, 1]
         assert learned["paid"][step] == pytest.approx(np.exp(now) @ mean_pay)
         draws = bandit.uniform(2, 16 * step, 16).reshape(2, 8)
@@ -289,9 +289,9 @@ def test_what_the_page_judges_by_itself_the_verifier_judges_alike(tab, playgroun
     tab.goto(playground)
     for text in yaml_text(__file__, "plain answers"):
         verdict = tab.evaluate("text => plainVerdict(text, '408')", text)
-        [judged] = answers.judged([PRODUCT], [f"<answer>{text}</answer>"], strict=True)
-        assert verdict is None or verdict["right"] is judged["right"], text
-    assert tab.evaluate("plainVerdict('8 / 12', '2/3').right") is True
+        [judged] = completions.judged([PRODUCT], [f"<answer>{text}</answer>"], strict=True)
+        assert verdict is None or verdict["correct"] is judged["correct"], text
+    assert tab.evaluate("plainVerdict('8 / 12', '2/3').correct") is True
 
 
 DRAWN = (

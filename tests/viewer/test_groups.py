@@ -47,7 +47,7 @@ def test_every_group_has_an_entry(tmp_path):
     assert found["question"] == "What is 2 + 1?" and found["n"] == 4
     assert found["mean"] == pytest.approx(total.mean(), abs=1e-5)
     assert found["std"] == pytest.approx(total.std(ddof=1), abs=1e-5)
-    assert found["right"] == frame["correct_answer"].sum()
+    assert found["correct"] == frame["correct_answer"].sum()
     assert found["truncated"] == frame["truncated"].sum()
 
 
@@ -163,5 +163,5 @@ GOOD = "<think>1+1=2</think>\n<answer>2</answer>"
 
 
 @cases(__file__, "flags")
-def test_what_gives_reason_to_read_a_completion(completion, right, advantage, reasons):
-    assert flags(completion.replace("{good}", GOOD), right, advantage) == reasons
+def test_what_gives_reason_to_read_a_completion(completion, correct, advantage, reasons):
+    assert flags(completion.replace("{good}", GOOD), correct, advantage) == reasons

@@ -51,7 +51,7 @@ def test_the_defaults_are_trls():
     assert f" + {written(1e-4, 4)})" in TEN_LINES  # tests/viewer/test_lab.py compares it with trl's
 
 
-def test_the_example_is_right_to_its_last_number():
+def test_the_example_is_correct_to_its_last_number():
     """Every number of the text and of its tables, in its order, worked out here."""
     answers, rewards = np.array([3, 5, 1, 8]), np.array([1.0, 0, 0, 0])
     baselines, gains = bandit.advantages("grpo", rewards)
@@ -73,7 +73,7 @@ def test_the_example_is_right_to_its_last_number():
     numbers += [str(rewards.std(ddof=1)), "3", "4", "0", "0.8", written(logits[3], 1), "3"]
     numbers += [written(logits[5], 1), "0", "10", written(untried[0], 1), "100", "0.8", "1.2"]
     numbers += ["1", "0.2", "3", written(100 * ended[3], 1)]
-    ratio, unlucky = second["ratios"][0], gains[1]  # the 3's ratio, of a wrong answer
+    ratio, unlucky = second["ratios"][0], gains[1]  # the 3's ratio, of an incorrect answer
     numbers += [written(ratio, 2), written(ratio * unlucky, 2), written(1.2 * unlucky, 2)]
     assert ratio * unlucky < 1.2 * unlucky
     numbers += ["1", "0", written(kl[0], 3), "3", written(kl[1], 3), mean_kl]
@@ -85,7 +85,7 @@ def test_the_example_is_right_to_its_last_number():
     text = re.sub(r"^\|.*\n|\*\*\d\.", "", FROM_THE_BEGINNING, flags=re.M)
     assert re.findall(r"−?\d+(?:\.\d+)?", text) == numbers
     rows = []
-    for i in (0, 1):  # the wrong answers share a row
+    for i in (0, 1):  # the incorrect answers share a row
         label = str(answers[0]) if i == 0 else ", ".join(map(str, answers[1:]))
         row = [label, written(rewards[i], 0), written(rewards[i] - baselines[i], 2)]
         row += [written(gains[i], 1), written(logits[answers[i]], 1), f"{tenth}%"]
@@ -130,12 +130,12 @@ def test_ppos_advantages_are_what_the_page_says():
 
 def test_the_baseline_and_the_group_do_to_the_gradient_what_the_page_says():
     """On the 3's logit of the example before its first step, over all that may be drawn."""
-    right = np.arange(10) == 3
+    correct = np.arange(10) == 3
     variances = []
     for low, high in ((0, 1), (10, 11)):
-        rewards = np.where(right, high, low)
+        rewards = np.where(correct, high, low)
         for baseline in (0, rewards.mean()):
-            gradients = (rewards - baseline) * (right - 0.1)
+            gradients = (rewards - baseline) * (correct - 0.1)
             assert gradients.mean() == pytest.approx(0.09)
             variances.append(gradients.var())
     says(
@@ -144,7 +144,7 @@ def test_the_baseline_and_the_group_do_to_the_gradient_what_the_page_says():
         "is {:.3f} without a baseline and {:.3f} with the mean reward".format(*variances),
         "it is {:.1f} without, {:.3f} with".format(*variances[2:]),
     )
-    groups = np.stack(np.meshgrid(*[right] * 4), -1).reshape(-1, 4)
+    groups = np.stack(np.meshgrid(*[correct] * 4), -1).reshape(-1, 4)
     centred = groups - groups.mean(1, keepdims=True)
     assert (centred * (groups - 0.1)).mean() == pytest.approx(3 / 4 * 0.09)
     shares = np.array([0.5, 0.1, 0.01])
@@ -180,18 +180,18 @@ def test_k3_is_less_noisy_near_the_reference_alone():
     )
 
 
-def test_a_larger_group_pushes_rare_right_answers_more():
-    """The sum of their advantages, expected of 64 answers of which 1% are right: by all numbers of
-    right answers that a group may hold."""
+def test_a_larger_group_pushes_rare_correct_answers_more():
+    """The sum of their advantages, expected of 64 answers of which 1% are correct: by all numbers
+    of correct answers that a group may hold."""
     sums = {}
     for size in (8, 64):
         for scale in ("group", "none"):
             total = 0.0
-            for right in range(1, size):
-                rewards = (np.arange(size) < right).astype(float)
+            for correct in range(1, size):
+                rewards = (np.arange(size) < correct).astype(float)
                 _, gains = bandit.advantages("grpo", rewards, scale_rewards=scale)
-                chance = math.comb(size, right) * 0.01**right * 0.99 ** (size - right)
-                total += chance * gains[:right].sum()
+                chance = math.comb(size, correct) * 0.01**correct * 0.99 ** (size - correct)
+                total += chance * gains[:correct].sum()
             sums[size, scale] = total * 64 / size
     says(
         "How do I choose G, β, ε and temperature?",

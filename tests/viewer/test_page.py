@@ -156,7 +156,7 @@ def test_of_a_large_evaluation_it_holds_what_was_won_and_lost_first(tmp_path, mo
 def test_of_many_steps_the_curves_have_an_even_sample(tmp_path, monkeypatch):
     run = made_runs.run(tmp_path)
     lines = [{"step": step, "reward": 1.0, "seconds/update": 2.0} for step in range(1, 101)]
-    lines.insert(50, {"step": 50, "eval_rewards/correct_answer/mean": 0.5, "eval_right": "01"})
+    lines.insert(50, {"step": 50, "eval_rewards/correct_answer/mean": 0.5, "eval_correct": "01"})
     write_lines(run / "metrics.jsonl", lines)
     monkeypatch.setattr(runs, "MOST_NUMBERS", 60)
     curves = data(run)["0/curves"]

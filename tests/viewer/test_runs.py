@@ -17,7 +17,7 @@ from tests import made_runs
 from tests.support import write_lines
 from tests.tables import cases, lacking
 from viewer import runs
-from viewer.runs import changed, curves, first_answers, pair, results
+from viewer.runs import changed, curves, first_completions, pair, results
 
 
 def describe(run: Path) -> dict:
@@ -85,7 +85,7 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     file = tmp_path / "metrics.jsonl"
     lines = [
         '{"step": 5, "reward": 0.5, "kl": NaN}',
-        '{"step": 5, "eval_reward": 0.25, "eval_right": "0110"}',
+        '{"step": 5, "eval_reward": 0.25, "eval_correct": "0110"}',
         '{"step": 10, "reward": Infinity}',
         f'{{"step": 12, "reward": {10**400}}}',
         "no JSON",
@@ -143,7 +143,7 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
     answers.symlink_to(secret)
     assert describe(path)["evaluations"] == {"validation": ["base", "sft"]}
     with pytest.raises(ValueError, match="there is no such file"):
-        first_answers(path, "validation", "grpo")
+        first_completions(path, "validation", "grpo")
 
 
 def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
@@ -158,17 +158,17 @@ def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
 
 def test_the_questions_that_flipped_come_first(tmp_path):
     path = made_runs.run(tmp_path)
-    answers = {label: first_answers(path, "validation", label) for label in ("sft", "grpo")}
+    answers = {label: first_completions(path, "validation", label) for label in ("sft", "grpo")}
     told = changed(answers, "sft", "grpo")
-    kinds = ["won", "lost", "wrong twice", "right twice"]
+    kinds = ["won", "lost", "incorrect twice", "correct twice"]
     assert [(row["id"], row["kind"]) for row in told["rows"]] == list(enumerate(kinds))
     assert told["counts"] == dict.fromkeys(kinds, 1)
     both = pair(answers, "sft", "grpo", 0)
     assert [each["text"] for each in both["answers"]] == ["sft says 0", "grpo says 0"]
-    assert [each["right"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
+    assert [each["correct"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
     for benchmark, label in (("nowhere", "sft"), ("validation", "other")):
         with pytest.raises(ValueError, match="there is no such file"):
-            first_answers(path, benchmark, label)
+            first_completions(path, benchmark, label)
 
 
 @pytest.mark.parametrize("label", ["grpo", "elsewhere"])
@@ -202,7 +202,7 @@ def test_a_result_is_that_of_the_report(tmp_path):
         "benchmark.md", report.benchmark(path.parent / "eval/validation", compared)
     )
     assert all(f"→ {b}: {text}" in text_of_report for _, b, text in told["verdicts"])
-    kinds = ("won", "lost", "wrong twice", "right twice")
+    kinds = ("won", "lost", "incorrect twice", "correct twice")
     assert told["flips"]["counts"] == dict.fromkeys(kinds, 1)
     assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
     (path / "model.safetensors").write_bytes(b"other weights")

@@ -125,7 +125,7 @@ async function changedView(place) {
       const pair = await ask(`${runIndex}/pair/${state.benchmark}/${models}/${row.id}`);
       if (request !== requests) return;
       detail.replaceChildren(html`<h2 class="asked">${visible(pair.question)}</h2>
-        <p>right answer: <b>${visible(pair.gold)}</b></p>
+        <p>correct answer: <b>${visible(pair.gold)}</b></p>
         <div class="pair">${pair.answers.map(answerCard)}</div>`);
       announce(`Question ${row.id}: ${row.kind}.`);
     } catch (error) {
@@ -143,8 +143,8 @@ async function changedView(place) {
 }
 
 /** What one model answered, and how it was judged. */
-function answerCard({ label, right, reason, tokens, truncated, answer, text }) {
-  const judged = { true: "right", false: "wrong" }[right] || "not judged";
+function answerCard({ label, correct, reason, tokens, truncated, answer, text }) {
+  const judged = { true: "correct", false: "incorrect" }[correct] || "not judged";
   const facts = [reason];
   if (tokens !== null && tokens !== undefined) facts.push(`${tokens} tokens`);
   if (truncated) facts.push("truncated");
@@ -152,7 +152,7 @@ function answerCard({ label, right, reason, tokens, truncated, answer, text }) {
   return html`<article class="completion">
     <header>
       <b>${visible(label)}</b>
-      <span class=${right === true ? "kind won" : "kind lost"}>${judged}</span>
+      <span class=${correct === true ? "kind won" : "kind lost"}>${judged}</span>
       ${answer === null ? "no answer" : shownAnswer}
     </header>
     <pre class="said">${visible(text)}</pre>

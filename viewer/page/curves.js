@@ -74,7 +74,7 @@ const CHARTS = [
     isEarly: true,
   },
   {
-    title: "Right tokens",
+    title: "Correct tokens",
     about: "of the solutions that it learns from, where its likeliest token is theirs",
     series: ["mean_token_accuracy", "eval_mean_token_accuracy"],
     isShare: true,

@@ -108,7 +108,7 @@ function groupDetail(run, group) {
     <p class="quiet where">${placeOf(group)}
       ${isHeldOut ? ": sampled as in training, and not trained on" : null}</p>
     <h2 class="asked">${visible(group.question)}</h2>
-    <p>right answer: <b>${visible(group.gold)}</b></p>
+    <p>correct answer: <b>${visible(group.gold)}</b></p>
     ${head}
     <div class="line thin after"><span>G</span>${thinner}
       <button disabled=${isFixed} onclick=${drawOthers}>Draw others</button>

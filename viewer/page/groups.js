@@ -3,9 +3,9 @@
 
 const KINDS_OF_GROUP = {
   all: ["all groups", () => true],
-  mixed: ["mixed", ({ right, n }) => right !== null && right > 0 && right < n],
-  right: ["all right", ({ right, n }) => right === n],
-  wrong: ["all wrong", ({ right }) => right === 0],
+  mixed: ["mixed", ({ correct, n }) => correct !== null && correct > 0 && correct < n],
+  correct: ["all correct", ({ correct, n }) => correct === n],
+  incorrect: ["all incorrect", ({ correct }) => correct === 0],
   flat: ["zero variance", ({ std }) => std !== null && std < 1e-6],
   truncated: ["with truncated completions", ({ truncated }) => truncated > 0],
   flagged: ["flagged", ({ flagged }) => flagged > 0],
@@ -82,7 +82,7 @@ async function groupsView([step, group]) {
   }
   function entryOf(entry) {
     const facts = [`mean ${number(entry.mean)}`, `std ${number(entry.std)}`];
-    if (entry.right !== null) facts.unshift(`${entry.right} of ${entry.n} right`);
+    if (entry.correct !== null) facts.unshift(`${entry.correct} of ${entry.n} correct`);
     if (entry.truncated) facts.push(`${entry.truncated} truncated`);
     if (entry.flagged) facts.push(`${entry.flagged} flagged`);
     const isOpen = nameOf(entry) === opened ? "true" : null;
@@ -195,16 +195,16 @@ function chooser(groups, steps, state, renew, search) {
   </div>`;
 }
 
-/** The share of a group's completions that are right, as a bar. */
-function shareBar({ right, n }) {
-  if (right === null) return null;
+/** The share of a group's completions that are correct, as a bar. */
+function shareBar({ correct, n }) {
+  if (correct === null) return null;
   const bar = html`<span class="share" aria-hidden="true"><span></span></span>`;
-  bar.firstChild.style.width = `${(100 * right) / n}%`;
+  bar.firstChild.style.width = `${(100 * correct) / n}%`;
   return bar;
 }
 
 /**
- * The same question at other steps, if there are any: what was right, and what was written most.
+ * The same question at other steps, if there are any: what was correct, and what was written most.
  */
 function overSteps(groups, { step, group }, runIndex) {
   const isOpen = (entry) => entry.step === step && entry.group === group;
@@ -227,7 +227,7 @@ function overSteps(groups, { step, group }, runIndex) {
 function timeOfQuestion(entry, isOpen, runIndex) {
   const name = `step ${entry.step}`;
   const link = html`<a href=${`#groups/${runIndex}/${nameOf(entry)}`}>${name}</a>`;
-  const right = entry.right === null ? "" : `${entry.right} of ${entry.n} right`;
+  const correct = entry.correct === null ? "" : `${entry.correct} of ${entry.n} correct`;
   const often = html`<span class="often"></span>`;
   ask(`${runIndex}/group/${nameOf(entry)}`).then(
     ({ rows }) => often.append(mostOften(rows)),
@@ -235,18 +235,19 @@ function timeOfQuestion(entry, isOpen, runIndex) {
   );
   return html`<li>
     ${isOpen ? html`<b>${name}</b>` : link}
-    <span>${right}${shareBar(entry)}</span>
+    <span>${correct}${shareBar(entry)}</span>
     <span class="quiet">reward ${number(entry.mean)}, ${number(entry.tokens, 0)} tokens</span>
     ${often}
   </li>`;
 }
 
-/** The text that most of these completions have, how many they are, and whether it is right. */
+/** The text that most of these completions have, how many they are, and whether it is correct. */
 function mostOften(rows) {
   const copies = ({ text }) => rows.filter((row) => row.text === text).length;
   const [first] = [...rows].sort((a, b) => copies(b) - copies(a));
   const reward = first.rewards.correct_answer ?? null;
-  const judged = reward >= 1 ? { word: "right", kind: "won" } : { word: "wrong", kind: "lost" };
+  const judged =
+    reward >= 1 ? { word: "correct", kind: "won" } : { word: "incorrect", kind: "lost" };
   const { word, kind } = reward === null ? { word: "", kind: "" } : judged;
   const count = html`<b class=${`kind ${kind}`}>×${copies(first)} ${word}</b>`;
   return html`<span>${count} ${visible(first.text)}</span>`;

@@ -20,7 +20,7 @@ class Row(NamedTuple):
     why: str
 
     @property
-    def is_right(self) -> bool:
+    def is_correct(self) -> bool:
         """Whether a teacher would call the answer right."""
         return self.expected in ("right", "unread")
 

@@ -75,13 +75,13 @@ def _answers(question: str, value: str) -> list[str]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_what_doubts_a_right_value_is_never_paid(question):
+def test_what_doubts_a_correct_value_is_never_paid(question):
     value = QUESTIONS[question]
     responses = _answers(question, value)
     columns = responses, [value] * NUMBER, [question] * NUMBER
     paid = []
     for response, verdict in zip(responses, judge_all(*columns), strict=True):
-        if verdict.right:
+        if verdict.correct:
             paid.append((response, verdict.reason))
     assert paid == []
 
@@ -90,4 +90,4 @@ def test_what_doubts_a_right_value_is_never_paid(question):
 def test_the_bare_value_is_paid(question):
     value = QUESTIONS[question]
     [verdict] = judge_all([PLACES[0].format(value)], [value], [question])
-    assert verdict.right
+    assert verdict.correct

@@ -135,19 +135,19 @@ def test_only_types_are_read():
 
 CASES = []
 for row in rows(__file__, "compared"):
-    CASES += [(row["rule"], row["gold"], answer, True) for answer in row["right"]]
-    CASES += [(row["rule"], row["gold"], answer, False) for answer in row["wrong"]]
+    CASES += [(row["rule"], row["gold"], answer, True) for answer in row["correct"]]
+    CASES += [(row["rule"], row["gold"], answer, False) for answer in row["incorrect"]]
 
 
-@pytest.mark.parametrize(("rule", "gold", "answer", "right"), CASES)
-def test_a_rule_decides_and_says_so(rule, gold, answer, right):
-    reason = f"equal, {rule}" if right else f"not equal to the gold, {rule}"
-    assert compare_answers(gold, [answer], None, algebra) == (right, reason)
+@pytest.mark.parametrize(("rule", "gold", "answer", "correct"), CASES)
+def test_a_rule_decides_and_says_so(rule, gold, answer, correct):
+    reason = f"equal, {rule}" if correct else f"not equal to the gold, {rule}"
+    assert compare_answers(gold, [answer], None, algebra) == (correct, reason)
 
 
-def test_every_rule_says_right_and_wrong():
-    assert {(rule, right) for rule, _, _, right in CASES} == {
-        (rule.name, right) for rule in RULES for right in (0, 1)
+def test_every_rule_says_correct_and_incorrect():
+    assert {(rule, correct) for rule, _, _, correct in CASES} == {
+        (rule.name, correct) for rule in RULES for correct in (0, 1)
     }
 
 
@@ -174,7 +174,7 @@ def test_types_without_a_rule_differ(gold, answer):
 @cases(__file__, "questions")
 def test_what_the_question_has_against_an_answer(asked, gold, answer, reason):
     verdict = judge(rf"\boxed{{{answer}}}", gold, question=asked)
-    assert (verdict.right, verdict.reason) == (False, reason)
+    assert (verdict.correct, verdict.reason) == (False, reason)
 
 
 def test_a_list_in_the_order_asked_for_may_stand_for_a_column():

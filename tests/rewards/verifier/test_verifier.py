@@ -49,19 +49,19 @@ def test_every_row_is_judged_as_it_says(name):
     misjudged = []
     for row, verdict in zip(rows, verdicts, strict=True):
         if (row.gold, re.sub("</?answer>", "", row.response)) in PAID:
-            assert verdict.right
+            assert verdict.correct
         elif row.expected == "none":
-            assert verdict.right is None
-        elif (verdict.right is True) != (row.expected == "right"):
+            assert verdict.correct is None
+        elif (verdict.correct is True) != (row.expected == "right"):
             misjudged.append((row, verdict))
     assert misjudged == []
 
 
 @cases(__file__, "lenient")
 def test_the_lenient_reading_takes_the_last_number_where_the_contract_finds_no_answer(
-    response, gold, right
+    response, gold, correct
 ):
-    assert judge(response, gold, reading=LENIENT).right is right
+    assert judge(response, gold, reading=LENIENT).correct is correct
 
 
 def test_the_lenient_reading_pays_what_the_contract_pays():
@@ -71,13 +71,13 @@ def test_the_lenient_reading_pays_what_the_contract_pays():
         judge_all(*columns, reading=reading, timeout=20) for reading in (CONTRACT, LENIENT)
     )
     for first, second in zip(by_contract, lenient, strict=True):
-        assert second.right or not first.right
+        assert second.correct or not first.correct
 
 
 @cases(__file__, "tolerance")
-def test_a_number_within_the_tolerance_is_the_golds(response, gold, tolerance, right):
+def test_a_number_within_the_tolerance_is_the_golds(response, gold, tolerance, correct):
     verdict = judge(response, gold, tolerance=tolerance)
-    assert verdict.right is right
+    assert verdict.correct is correct
     assert verdict.answer in response  # as it is written, not as it is judged
 
 
@@ -95,7 +95,7 @@ def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
         assert extract(response) == extract(response + " <")  # which takes the long way
 
 
-def test_the_tables_are_large_and_half_of_them_are_wrong_answers():
+def test_the_tables_are_large_and_half_of_them_are_incorrect_answers():
     expected = [row.expected for name in TABLES for row in judged_rows(name)]
     assert len(expected) >= 8000
     assert expected.count("wrong") >= len(expected) / 2 - 50
@@ -103,7 +103,7 @@ def test_the_tables_are_large_and_half_of_them_are_wrong_answers():
 
 def test_a_verdict_is_neither_true_nor_false():
     for gold in ("5", "6", ""):
-        with pytest.raises(TypeError, match=r"read its \.right"):
+        with pytest.raises(TypeError, match=r"read its \.correct"):
             bool(judge(r"\boxed{5}", gold))
 
 
@@ -112,7 +112,7 @@ def test_the_reason_says_what_decided(response, reason):
     assert judge(response, "5").reason == reason
 
 
-def test_a_sentence_kept_whole_is_no_reason_against_a_right_answer():
+def test_a_sentence_kept_whole_is_no_reason_against_a_correct_answer():
     assert (
         judge(
             "<answer>More than one hen has 5 eggs.</answer>", "More than one hen has 5 eggs."
@@ -135,11 +135,11 @@ def _boxed(gold: str) -> str:
 @pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(("name", "question", "gold", "share"), SETS)
-def test_every_gold_echoed_is_right(name, question, gold, share):
+def test_every_gold_echoed_is_correct(name, question, gold, share):
     questions, golds = _rows(name, question, gold)
     for asked in (questions, [None] * len(golds)):
         verdicts = judge_all([_boxed(g) for g in golds], golds, asked, reading=STRICT)
-        assert sum(v.right is True for v in verdicts) >= share * len(golds)
+        assert sum(v.correct is True for v in verdicts) >= share * len(golds)
         assert not any(v.timed_out for v in verdicts)
 
 
@@ -147,7 +147,7 @@ def test_every_gold_echoed_is_right(name, question, gold, share):
 @needs_data
 @pytest.mark.parametrize(("name", "question", "gold", "share"), SETS)
 @pytest.mark.parametrize("shift", [1, 7, 101])
-def test_another_problems_gold_is_wrong(name, question, gold, share, shift):
+def test_another_problems_gold_is_incorrect(name, question, gold, share, shift):
     """Two golds that differ in no more than a unit, a percent sign or `x =` are one answer, and not
     looked at."""
     _, golds = _rows(name, question, gold)
@@ -160,7 +160,7 @@ def test_another_problems_gold_is_wrong(name, question, gold, share, shift):
     verdicts = judge_all(
         [_boxed(b) for _, b in pairs], [a for a, _ in pairs], [None] * len(pairs), reading=STRICT
     )
-    assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.right] == []
+    assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.correct] == []
     assert not any(v.timed_out for v in verdicts)
 
 
@@ -216,19 +216,19 @@ def test_the_unit_of_the_question_behind_the_box_is_paid_and_another_is_not():
     assert len(rows) > 400
     questions, golds, units = zip(*rows, strict=True)
     boxes = [rf"So it comes to $\boxed{{{gold}}}$" for gold in golds]
-    right = [f"{box} {unit}." for box, unit in zip(boxes, units, strict=True)]
-    refused = [verdict for verdict in judge_all(right, golds, questions) if not verdict.right]
+    correct = [f"{box} {unit}." for box, unit in zip(boxes, units, strict=True)]
+    refused = [verdict for verdict in judge_all(correct, golds, questions) if not verdict.correct]
     assert len(refused) <= len(rows) / 100
     for n in range(3):
         others = [SWAPPED[unit][n % len(SWAPPED[unit])] for unit in units]
-        wrong = [f"{box} {other}." for box, other in zip(boxes, others, strict=True)]
-        verdicts = judge_all(wrong, golds, questions)
-        assert [row for row, verdict in zip(rows, verdicts, strict=True) if verdict.right] == []
+        incorrect = [f"{box} {other}." for box, other in zip(boxes, others, strict=True)]
+        verdicts = judge_all(incorrect, golds, questions)
+        assert [row for row, verdict in zip(rows, verdicts, strict=True) if verdict.correct] == []
 
 
 @pytest.mark.slow
 @needs_data
-def test_respelled_golds_are_right_and_changed_ones_wrong():
+def test_respelled_golds_are_correct_and_changed_ones_incorrect():
     """Every expression among MATH's golds, written by sympy: expanded, factored, typed; and with 1
     added, doubled, …"""
     import sympy
@@ -258,16 +258,16 @@ def test_respelled_golds_are_right_and_changed_ones_wrong():
         ]
         if parsed.is_number and parsed.is_real and not parsed.is_rational:
             other += [(gold, str(parsed.evalf(digits))) for digits in (4, 20)]
-    right = judge_all(
+    correct = judge_all(
         [rf"\boxed{{{a}}}" for _, a in same],
         [rf"\boxed{{{g}}}" for g, _ in same],
         [None] * len(same),
     )
-    wrong = judge_all(
+    incorrect = judge_all(
         [rf"\boxed{{{a}}}" for _, a in other],
         [rf"\boxed{{{g}}}" for g, _ in other],
         [None] * len(other),
     )
     assert len(same) > 1500
-    assert sum(v.right is True for v in right) >= 0.99 * len(right)
-    assert [pair for pair, v in zip(other, wrong, strict=True) if v.right] == []
+    assert sum(v.correct is True for v in correct) >= 0.99 * len(correct)
+    assert [pair for pair, v in zip(other, incorrect, strict=True) if v.correct] == []

@@ -31,7 +31,7 @@ numbers = st.fractions(min_value=-1000, max_value=1000, max_denominator=50)
 @hypothesis.given(response=wrapped, gold=responses)
 def test_no_exception_escapes_and_no_other_verdict(response, gold):
     verdict = judge(response, gold)
-    assert verdict.right in (True, False, None)
+    assert verdict.correct in (True, False, None)
     assert isinstance(verdict.reason, str)
 
 
@@ -44,9 +44,9 @@ def test_reading_never_raises(text):
 
 @bounded
 @hypothesis.given(text=responses)
-def test_the_gold_echoed_is_right(text):
+def test_the_gold_echoed_is_correct(text):
     hypothesis.assume(not set(text) & set("{}\\<>#") and key(text))
-    assert judge(rf"<answer>\boxed{{{text}}}</answer>", text).right is True
+    assert judge(rf"<answer>\boxed{{{text}}}</answer>", text).correct is True
 
 
 @bounded
@@ -59,7 +59,7 @@ def test_fractions_are_equal_only_to_themselves(a, b):
 
     for x in spellings(a):
         for y in spellings(b):
-            assert judge(rf"\boxed{{{x}}}", y).right is (a == b)
+            assert judge(rf"\boxed{{{x}}}", y).correct is (a == b)
 
 
 TERMS = [r"\sqrt{2}", "x", "y^2", r"\pi", "3", r"\frac{1}{2}", "2x", "-x", r"\sqrt{3}"]
@@ -74,11 +74,11 @@ def test_reordered_terms_are_equal_both_ways(a, order):
     b = list(a)
     order.shuffle(b)
     one, other = ("+".join(f"({t})" if t[0] == "-" else t for t in terms) for terms in (a, b))
-    assert judge(rf"\boxed{{{one}}}", other).right == judge(rf"\boxed{{{other}}}", one).right
+    assert judge(rf"\boxed{{{one}}}", other).correct == judge(rf"\boxed{{{other}}}", one).correct
 
 
 @hypothesis.settings(derandomize=True, deadline=None, max_examples=60)
 @hypothesis.given(a=st.sampled_from(TERMS), b=st.sampled_from(TERMS), c=st.sampled_from(TERMS))
 def test_equality_of_expressions_is_symmetric(a, b, c):
     one, other = rf"{a} \cdot {b}", rf"{b} \cdot {c}"
-    assert judge(rf"\boxed{{{one}}}", other).right == judge(rf"\boxed{{{other}}}", one).right
+    assert judge(rf"\boxed{{{one}}}", other).correct == judge(rf"\boxed{{{other}}}", one).correct

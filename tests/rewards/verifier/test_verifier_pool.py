@@ -25,12 +25,12 @@ pytestmark = pytest.mark.train  # attacks, and many processes
 @pytest.mark.parametrize(
     "gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"]
 )
-def test_a_hostile_answer_is_wrong_in_time(answer, gold):
+def test_a_hostile_answer_is_incorrect_in_time(answer, gold):
     # The limit on a judgement is 1 s; without it some of these never end.
     with in_time(), far_below_quadratic():
         verdict = judge(rf"<think>t</think><answer>{answer}</answer>", gold)
-    right = HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"]
-    assert verdict.right is False or answer in right
+    correct = HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"]
+    assert verdict.correct is False or answer in correct
 
 
 # Long white space and long runs of marks, wherever an expression allows some; what thoughts leave
@@ -49,7 +49,7 @@ def test_a_long_run_is_read_in_time(run, place):
     with far_below_quadratic():
         verdict = judge(place.format(run).replace("⏎", "\n"), "17")
     # a worker's time is not in this process's
-    assert verdict.right is False and not verdict.timed_out
+    assert verdict.correct is False and not verdict.timed_out
 
 
 # What a data set holds: (gold, question, right), each of 40,000 characters.
@@ -63,26 +63,26 @@ ROWS = {f"a gold of {each!r}": (each * 40_000, "What?", None) for each in "7٣�
 }
 
 
-@pytest.mark.parametrize(("gold", "question", "right"), ROWS.values(), ids=ROWS)
-def test_a_long_gold_or_question_is_read_in_time(gold, question, right):
+@pytest.mark.parametrize(("gold", "question", "correct"), ROWS.values(), ids=ROWS)
+def test_a_long_gold_or_question_is_read_in_time(gold, question, correct):
     gold = gold if gold.strip() else f"5{gold}5"
     with far_below_quadratic():
         verdict = judge("<answer>17</answer>", gold, question=question)
-    assert verdict.right is right
+    assert verdict.correct is correct
 
 
 def test_a_long_question_is_read_by_a_worker(hanging, monkeypatch):
     """Which is ended when it takes too long; a short one, in this process, is not."""
     monkeypatch.setattr(pool, "POOL", hanging)
-    assert judge("<answer>17</answer>", "34/2", question="What? " * 100).right is True
+    assert judge("<answer>17</answer>", "34/2", question="What? " * 100).correct is True
     assert judge("<answer>17</answer>", "34/2", question="What? " * 1000, timeout=0.5).timed_out
 
 
 @pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
-def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
+def test_a_hostile_response_without_tags_is_incorrect_in_time(answer):
     # The limit on a judgement is 1 s; without it some of these never end.
     with in_time(), far_below_quadratic():
-        assert judge(answer, "17").right is False
+        assert judge(answer, "17").correct is False
 
 
 def _in_thread(call):
@@ -129,7 +129,7 @@ def test_workers_start_early_where_the_golds_are_not_all_numbers(monkeypatch):
     prepare(["5", r"\frac{\sqrt{3}}{2}"])
     early = [worker.process.pid for worker in pool.POOL.workers]
     assert len(early) == 2
-    assert judge(rf"<answer>{SURD}+1</answer>", f"1+{SURD}").right is True
+    assert judge(rf"<answer>{SURD}+1</answer>", f"1+{SURD}").correct is True
     assert [worker.process.pid for worker in pool.POOL.workers] == early
     pool.POOL.close()
 
@@ -158,7 +158,7 @@ def test_a_worker_that_waits_for_the_processor_is_not_late():
         "import time; from rewards.verifier.pool import serve; serve(lambda *_: (not time.sleep(1),"
         " ''))"
     )
-    assert waiting.ask(ANY, 0.05) == {"right": True, "reason": ""}
+    assert waiting.ask(ANY, 0.05) == {"correct": True, "reason": ""}
     waiting.close()
 
 
@@ -171,9 +171,9 @@ def test_a_pause_of_this_process_is_no_verdict(monkeypatch):
 
     monkeypatch.setattr(pool, "SILENCE", 1)
     workers = pool.Pool("from rewards.verifier.pool import serve; serve(lambda *_: (True, ''))")
-    assert workers.ask(ANY, 0.01)["right"] is True
+    assert workers.ask(ANY, 0.01)["correct"] is True
     monkeypatch.setattr(pool, "select", SimpleNamespace(poll=paused, POLLIN=select.POLLIN))
-    assert workers.ask(ANY, 0.01)["right"] is True
+    assert workers.ask(ANY, 0.01)["correct"] is True
     workers.close()
 
 
@@ -182,10 +182,10 @@ def test_a_worker_killed_from_outside_is_replaced(ready):
     workers = pool.Pool()
     request = ANY | {"gold": r"\frac{\sqrt{2}}{2}", "answers": [r"\frac{2}{\sqrt{8}}"]}
     workers.start()
-    assert not ready or workers.ask(request, 2.0)["right"] is True
+    assert not ready or workers.ask(request, 2.0)["correct"] is True
     for worker in workers.workers:
         os.kill(worker.process.pid, signal.SIGKILL)
-    assert workers.ask(request, 2.0)["right"] is True
+    assert workers.ask(request, 2.0)["correct"] is True
     workers.close()
 
 
@@ -203,7 +203,7 @@ def test_workers_killed_while_they_start_are_replaced_until_one_starts(tmp_path)
         " signal.SIGKILL)"
     )
     workers = pool.Pool(f"{starts}\n{killed}\nfrom rewards.verifier.pool import work; work()")
-    assert workers.ask(ANY, 10.0)["right"] is not None
+    assert workers.ask(ANY, 10.0)["correct"] is not None
     workers.close()
 
 
@@ -220,7 +220,7 @@ import signal, sys, time
 # A shell's background job ignores it, and hands that down.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from rewards.verifier import judge, pool
-assert judge("<answer>(x+1)^2</answer>", "x^2+2x+1").right
+assert judge("<answer>(x+1)^2</answer>", "x^2+2x+1").correct
 if "hang" in sys.argv:
     import threading
     idle = pool.POOL.workers
@@ -271,7 +271,7 @@ from rewards.verifier import pool
 from rewards.verifier import judge
 state = PartialState(cpu=True)
 assert state.num_processes == 2 and torch.distributed.get_backend() == "gloo", state
-right = judge(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+right = judge(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").correct
 state.wait_for_everyone()
 pids = [os.getpid(), *(w.process.pid for w in pool.POOL.workers)]
 report = Path(sys.argv[1]) / str(state.process_index)
@@ -294,8 +294,8 @@ def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_p
     until(lambda: all(report.exists() for report in reports))
     processes = []
     for report in reports:
-        right, *pids = report.read_text().split()
-        assert right == "True"
+        correct, *pids = report.read_text().split()
+        assert correct == "True"
         assert len(pids) == 3  # itself and two workers
         processes += map(int, pids)
     assert len(set(processes)) == 6
@@ -307,7 +307,7 @@ def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_p
 
 
 def test_a_forked_child_uses_workers_of_its_own():
-    assert judge(r"\boxed{\frac{3}{\sqrt{18}}}", r"\frac{\sqrt{2}}{2}").right is True
+    assert judge(r"\boxed{\frac{3}{\sqrt{18}}}", r"\frac{\sqrt{2}}{2}").correct is True
     before = pool.POOL
     child = os.fork()
     if child == 0:
@@ -331,4 +331,4 @@ def test_many_threads_share_the_workers():
         thread.start()
     for thread in threads:
         thread.join(GUARD)
-    assert [v.right for v in verdicts] == [True] * len(golds)
+    assert [v.correct for v in verdicts] == [True] * len(golds)

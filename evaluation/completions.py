@@ -1,6 +1,6 @@
 """Who is evaluated: the base model, the base shown one example, each finished stage, or any model
-that is named. And their answers to a benchmark: made in batches, judged and kept, so that a killed
-evaluation resumes.
+that is named. And their completions of a benchmark: sampled in batches, judged and kept, so that a
+killed evaluation resumes.
 """
 
 import dataclasses
@@ -35,8 +35,8 @@ from schema.stages import STAGES, finished
 
 class Contestant(NamedTuple):
     """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model.
-    `example`: a worked problem (a row) shown before each question. `sampling`: how its answers are
-    sampled, None for what the recipe says of all its benchmarks."""
+    `example`: a worked problem (a row) shown before each question. `sampling`: how its completions
+    are sampled, None for what the recipe says of all its benchmarks."""
 
     label: str
     recipe: Recipe
@@ -94,7 +94,7 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
 
 @cache
 def judge_version() -> str:
-    """16 hexadecimal digits that identify the rules by which answers are judged: the verifier's
+    """16 hexadecimal digits that identify the rules by which completions are judged: the verifier's
     code and tables, and the libraries that do its algebra."""
     digest = hashlib.sha256()
     for package in ("math-verify", "latex2sympy2_extended", "sympy"):
@@ -105,10 +105,10 @@ def judge_version() -> str:
     return digest.hexdigest()[:16]
 
 
-def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
-    """Everything an answer and its verdict depend on. It is the first line of the answers' file, so
-    that answers of another model, to other problems, with another prompt or by another judge are
-    never mistaken for these."""
+def completion_settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
+    """Everything a completion and its verdict depend on. It is the first line of the completions'
+    file, so that those of another model, to other problems, with another prompt or by another judge
+    are never mistaken for these."""
     from evaluation.engines import dtype, max_new_tokens
     from training.model import base_model
 
@@ -145,20 +145,20 @@ def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list
     return all_settings | sampling.settings
 
 
-class Answers:
-    """One model's answers to one benchmark: `<label>.jsonl`, the settings in its first line, then
-    an answer a line.
+class StoredCompletions:
+    """One model's completions of one benchmark, judged: `<label>.jsonl`, the settings in its first
+    line, then a completion a line.
 
     Batches hold prompts of similar length, in an order that depends on the problems alone. Only
-    whole batches are kept when a run resumes, since a batch's padding can change a greedy answer,
-    and each batch samples with its own seed. `<label>.seconds.jsonl` records how long each batch
-    took.
+    whole batches are kept when a run resumes, since a batch's padding can change a greedy
+    completion, and each batch samples with its own seed. `<label>.seconds.jsonl` records how long
+    each batch took.
 
     Args:
-        room: the tokens of the longest prompt that the model can answer. A longer one is not asked,
-            and its answer counts as cut off, and so as not right.
-        batches: (row, sample) of every answer, batch by batch, by a number that makes the batch's
-            seed; by default as `batches_by_length` makes them.
+        room: the tokens of the longest prompt that the model can complete. A longer one is not
+            asked, and its completion counts as cut off, and so as not correct.
+        batches: (row, sample) of every completion, batch by batch, by a number that makes the
+            batch's seed; by default as `batches_by_length` makes them.
     """
 
     def __init__(
@@ -181,38 +181,38 @@ class Answers:
         for row in self.rows:
             conversation = prompt.messages(row, self.recipe.prompt.system, contestant.example)
             self.prompts.append(prompt.prompt_ids(tokenizer, conversation))
-        self.settings = answer_settings(contestant, rows, self.prompts[0])
+        self.settings = completion_settings(contestant, rows, self.prompts[0])
         self.weights = Path(self.settings["trained"] or self.settings["model"])
         size = self.recipe.evaluate.batch_size
         self.batches = batches or batches_by_length(self.rows, self.sampling.samples, size)
-        self.answers = self._read()
+        self.lines = self._read()
 
     def _read(self) -> list[dict]:
-        """The answers in the file. They are judged anew where only the judge has changed, and the
-        file is set aside where the weights have.
+        """The judged completions in the file. They are judged anew where only the judge has
+        changed, and the file is set aside where the weights have.
 
         Raises:
-            RecipeError: the file cannot be read, or its answers were made with other settings.
-        """
+            RecipeError: the file cannot be read, or its completions were sampled with other
+        settings."""
         if not self.file.is_file():
             return []
         try:
-            head, *answers = report.read_answers(self.file) or [self.settings]
+            head, *lines = report.read_completions(self.file) or [self.settings]
         except ValueError as error:
             raise RecipeError([f"{error}: move it, or delete it"]) from None
         changed = self._changed(head)
         if changed == ["judge"]:
-            return self._judged_anew(answers)
+            return self._judged_anew(lines)
         if "weights" in changed:
             self._set_aside()
             return []
         if changed:
-            message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
+            message = f"{self.file} was sampled with different settings ({', '.join(changed)})"
             raise RecipeError([f"{message}: move it, or delete it"])
-        return answers
+        return lines
 
     def _changed(self, head: dict) -> list[str]:
-        """The settings in which a file's answers differ from these; equal weights may have
+        """The settings in which a file's completions differ from these; equal weights may have
         moved."""
         before = dict(head)
         if self.settings["weights"] and has_weights(self.weights, head):
@@ -222,70 +222,70 @@ class Answers:
                 before["model"] = self.settings["model"]
         return [key for key in self.settings | before if before.get(key) != self.settings.get(key)]
 
-    def _judged_anew(self, answers: list[dict]) -> list[dict]:
-        """The answers with the verdicts of today's verifier, written into the file. Raises
+    def _judged_anew(self, lines: list[dict]) -> list[dict]:
+        """The completions with the verdicts of today's verifier, written into the file. Raises
         RecipeError where the file is not what an evaluation wrote."""
         try:
-            rows = [self.all_rows[answer["id"]] for answer in answers]
-            completions = [str(answer["completion"]) for answer in answers]
+            rows = [self.all_rows[line["id"]] for line in lines]
+            completions = [str(line["completion"]) for line in lines]
         except LookupError:
             message = f"{self.file} is not what an evaluation of these problems wrote"
             raise RecipeError([f"{message}: move it, or delete it"]) from None
-        lines = judged(rows, completions, self.recipe.strict, self.recipe.tolerance)
-        self.answers = []
+        judgements = judged(rows, completions, self.recipe.strict, self.recipe.tolerance)
+        self.lines = []
         changed = 0
-        for answer, line in zip(answers, lines, strict=True):
-            changed += answer["right"] != line["right"]
-            self.answers.append(answer | line)
+        for line, judgement in zip(lines, judgements, strict=True):
+            changed += line["correct"] != judgement["correct"]
+            self.lines.append(line | judgement)
         self._rewrite()
         say(
-            f"{self.file}: the verifier has changed since, so its answers were judged anew:"
-            f" {changed:,} of {len(answers):,} verdicts are others"
+            f"{self.file}: the verifier has changed since, so its completions were judged anew:"
+            f" {changed:,} of {len(lines):,} verdicts are others"
         )
-        return self.answers
+        return self.lines
 
     def _set_aside(self):
-        """Rename the file of another policy's answers, for this policy's have the same name."""
+        """Rename the file of another policy's completions, for this policy's have the same name."""
         number = 1
         while self.file.with_name(f"{self.file.name}.{number}").exists():
             number += 1
         aside = self.file.with_name(f"{self.file.name}.{number}")
         self.file.replace(aside)
         self.file.with_suffix(".seconds.jsonl").unlink(missing_ok=True)
-        say(f"{self.file}: its answers were made with other weights; they are now in {aside}")
+        say(
+            f"{self.file}: its completions were sampled with other weights; they are now in {aside}"
+        )
 
     @property
     def longest_prompt(self) -> int:
         return max((len(ids) for ids in self.prompts if len(ids) <= self.room), default=0)
 
     def missing(self) -> dict[int, list[tuple[int, int]]]:
-        """The batches that are not answered yet, by number."""
-        answered = {(answer["id"], answer["sample"]) for answer in self.answers}
-        return {n: batch for n, batch in self.batches.items() if not answered.issuperset(batch)}
+        """The batches that are not sampled yet, by number."""
+        sampled = {(line["id"], line["sample"]) for line in self.lines}
+        return {n: batch for n, batch in self.batches.items() if not sampled.issuperset(batch)}
 
     def complete(self, policy: Callable):
-        """Answer what is missing by an `Engine`, writing each batch before the next one begins."""
+        """Sample what is missing by an `Engine`, writing each batch before the next one begins."""
         missing = self.missing()
-        to_answer = set().union(*missing.values())
-        self.answers = [
-            answer for answer in self.answers if (answer["id"], answer["sample"]) not in to_answer
-        ]
+        to_sample = set().union(*missing.values())
+        self.lines = [line for line in self.lines if (line["id"], line["sample"]) not in to_sample]
         self._rewrite()
         seconds_file = self.file.with_suffix(".seconds.jsonl")
         if seconds_file.is_file() and not seconds_file.read_bytes().endswith(b"\n"):
             # A full disk tore its last line.
             seconds_file.write_bytes(seconds_file.read_bytes() + b"\n")
         name = f"{self.file.parent.name} {self.file.stem}"
-        total = len(self.answers) + len(to_answer)
+        total = len(self.lines) + len(to_sample)
         too_long = sum(len(ids) > self.room for ids in self.prompts)
         if too_long:
             say(
                 f"{name}: {too_long:,} of {len(self.prompts):,} prompts leave no room for an answer"
-                f" in the model's window (more than {self.room:,} tokens): they count as not right."
-                " A lower evaluate.max_new_tokens leaves more room"
+                f" in the model's window (more than {self.room:,} tokens): they count as not"
+                " correct. A lower evaluate.max_new_tokens leaves more room"
             )
         start = time.monotonic()
-        answered = 0
+        sampled = 0
         with (
             self.file.open("a", encoding="utf-8") as file,
             seconds_file.open("a", encoding="utf-8") as seconds,
@@ -298,14 +298,14 @@ class Answers:
                 spent = {"seconds": time.monotonic() - batch_start, "tokens": tokens}
                 seconds.write(json_lines([spent]))
                 seconds.flush()
-                answers = self._judged(batch, completions)
-                self.answers += answers
-                file.write(json_lines(answers))
+                lines = self._judged(batch, completions)
+                self.lines += lines
+                file.write(json_lines(lines))
                 file.flush()
-                answered += len(batch)
-                seconds_each = (time.monotonic() - start) / answered
-                seconds_left = seconds_each * (len(to_answer) - answered)
-                say(f"{name}: {len(self.answers)}/{total}  {seconds_left:.0f} s left")
+                sampled += len(batch)
+                seconds_each = (time.monotonic() - start) / sampled
+                seconds_left = seconds_each * (len(to_sample) - sampled)
+                say(f"{name}: {len(self.lines)}/{total}  {seconds_left:.0f} s left")
 
     def _completions(self, policy: Callable, prompts: list[list[int]], seed: int) -> list:
         """The completions of a batch, empty for the prompts that are too long."""
@@ -320,28 +320,28 @@ class Answers:
         return completions
 
     def _rewrite(self):
-        """Write the file anew with the answers that stay. It is written beside it first: a kill in
-        between must not lose the answers already made."""
+        """Write the file anew with the completions that stay. It is written beside it first: a kill
+        in between must not lose those already sampled."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         partial = self.file.with_suffix(".partial")
-        partial.write_text(json_lines([self.settings, *self.answers]), encoding="utf-8")
+        partial.write_text(json_lines([self.settings, *self.lines]), encoding="utf-8")
         partial.replace(self.file)
 
     def _judged(self, batch: list[tuple[int, int]], completions: list) -> list[dict]:
-        """The lines of the answers' file for the completions of a batch."""
+        """The lines of the file for the completions of a batch."""
         opening = "<think>" if self.opened else ""
         rows = [self.rows[i] for i, _ in batch]
         texts = [opening + completion.text for completion in completions]
-        lines = judged(rows, texts, self.recipe.strict, self.recipe.tolerance)
-        answers = []
-        for (i, sample), completion, line in zip(batch, completions, lines, strict=True):
-            answer = {"id": i, "sample": sample, **line}
-            answer["tokens"] = completion.tokens
-            answer["truncated"] = completion.truncated
+        judgements = judged(rows, texts, self.recipe.strict, self.recipe.tolerance)
+        lines = []
+        for (i, sample), completion, judgement in zip(batch, completions, judgements, strict=True):
+            line = {"id": i, "sample": sample, **judgement}
+            line["tokens"] = completion.tokens
+            line["truncated"] = completion.truncated
             if completion.turns is not None:
-                answer["turns"] = completion.turns
-            answers.append(answer)
-        return answers
+                line["turns"] = completion.turns
+            lines.append(line)
+        return lines
 
 
 def batches_by_length(
@@ -377,9 +377,9 @@ def _kinds(row: dict) -> dict[str, str | None]:
 def judged(
     rows: list[dict], completions: list[str], strict: bool, tolerance: float = 0.0
 ) -> list[dict]:
-    """A line of the answers' file for each completion. `right` is what the reward would say in
-    training, by its contract; `lenient` reads the last number where that finds none; `strict`
-    reads a closed `<answer>` block alone."""
+    """The judgement of each completion, as its line of the file has it. `correct` is what the
+    reward would say in training, by its contract; `lenient` reads the last number where that finds
+    none; `strict` reads a closed `<answer>` block alone."""
     n = len(rows)
     # One call for the three readings, so that its worker processes start once.
     reading = [CONTRACT] * n + [LENIENT] * n + [STRICT] * n
@@ -397,9 +397,9 @@ def judged(
                 "gold": row["solution"],
                 "completion": completion,
                 "answer": verdict.answer,
-                "right": verdict.right,
-                "lenient": lenient.right,
-                "strict": in_format.right,
+                "correct": verdict.correct,
+                "lenient": lenient.correct,
+                "strict": in_format.correct,
                 "reason": verdict.reason,
             }
         )
