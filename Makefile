@@ -32,7 +32,7 @@ help help-dev:
 
 # Python takes the place of make's shell, which would not hand a signal on: `kill` of make stops the run as Ctrl-C does.
 $(STAGES): setup
-	@exec $(PY) stages make $@
+	@exec $(PY) stages make $@ $(call quoted,$(OPTIONS))
 
 # What is installed, transitive packages and what builds them included, has its version and its hash in requirements.lock.
 # pip would check the hashes of whole files of requirements alone.

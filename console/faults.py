@@ -55,7 +55,7 @@ class Fault(NamedTuple):
 
     Attributes:
         place: where it stands, or a name such as `model a/b`; empty where the message says it.
-        level: error (it will not run as written), warning (it will run and disappoint), or note.
+        level: error (it will not run as written), warning (it will run and disappoint), or hint.
         unseen: what could not be checked.
     """
 
@@ -70,6 +70,10 @@ class Fault(NamedTuple):
     def with_level(self) -> str:
         """Its line in `make check`."""
         return f"{self.level}: {self}"
+
+    def as_hint(self, ending: str) -> "Fault":
+        """The same as a hint, with more at its end."""
+        return self._replace(message=f"{self.message}{ending}", level="hint")
 
 
 # Faults of a recipe: the keys, from the section on, and the message that is to follow their names.

@@ -3,10 +3,12 @@ number of processes. Texts of strangers can neither rewrite the terminal nor hid
 commands can be pasted whatever the names in them hold.
 """
 
+import logging
 import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -61,6 +63,32 @@ def say_markdown(text: str):
         Console().print(Markdown(clean(text)))
     else:
         say(text)
+
+
+def quiet_libraries():
+    """Keep the libraries' notes off the screen; their errors, and on the first process their
+    warnings, stay."""
+    import transformers
+
+    # A checkpoint has only one of two tied weights, so a resumed run reports the other as missing.
+    _drop_notes("transformers.trainer", "There were missing keys in the checkpoint model loaded")
+    # The same batch may be divided among more processes than before; we refuse a run whose batch
+    # has changed.
+    _drop_notes("transformers.trainer_utils", "do not match the ones in the `trainer_state.json`")
+    # DeepSpeed calls torch's collectives by former names, at each step.
+    warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
+    # No recipe changes the vocabulary, and training/train.py keeps peft from asking the Hub
+    # whether it was changed.
+    warnings.filterwarnings("ignore", "Unable to fetch remote file|Could not find a config file in")
+    transformers.utils.logging.disable_progress_bar()
+    if not is_main_process():
+        transformers.utils.logging.set_verbosity_error()
+        warnings.simplefilter("ignore")
+
+
+def _drop_notes(logger: str, text: str):
+    """Drop a logger's messages that contain the text."""
+    logging.getLogger(logger).addFilter(lambda record: text not in record.getMessage())
 
 
 # In Markdown, what others wrote is one of these ---------------------------------------------------

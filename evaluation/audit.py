@@ -4,6 +4,7 @@ one. A new hack is one line in a table.
 """
 
 import dataclasses
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -12,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from transformers import TrainerState
 
-from console.faults import Fault
+from console.faults import EXIT_CODES, Fault, RunStopped
 from console.terminal import make_command, say
 from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from evaluation.completions import judge_rows
+from evaluation.golds import gold_faults
 from rewards.verifier import gold_answer
-from schema.advice import fault_at
 from schema.names import is_reward_model, missing_columns
 from schema.recipe import Recipe
 from schema.settings import size_of_run
@@ -279,6 +280,24 @@ def blind_rewards(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]
         )
 
 
+def of_rewards(
+    recipe: Recipe, gradable: list[dict], ungraded: list[tuple[dict, str]]
+) -> Iterator[list[Fault]]:
+    """Yield the findings of a sample of golds, and then what reward hacks are paid on it. It is
+    paid in this process, so that a reward that counts its calls counts only those of the training.
+
+    Args:
+        gradable, ungraded: see `golds.by_gradability`.
+    """
+    yield list(gold_faults(gradable, ungraded, recipe))
+    try:
+        yield list(sample_faults(recipe, gradable))
+    except RunStopped as stopped:
+        # A service may be back when the training asks it.
+        level = "warning" if stopped.exit_code == EXIT_CODES[signal.SIGTERM] else "error"
+        yield [recipe.fault(level, ("rewards",), f"they were not tried: {stopped}")]
+
+
 def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     """Rewards that pay every answer the same, and hacks that earn too much, on the first of these
     rows: errors, unless AUDIT=off; a warning where only one of several rewards teaches nothing.
@@ -295,9 +314,9 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     way_out = f": {make_command('audit', recipe)} lists all; AUDIT=off make … trains all the same"
     for name, message in blind.items():
         if teaches_nothing:
-            yield fault_at(recipe, level, ("rewards", name), message + way_out)
+            yield recipe.fault(level, ("rewards", name), message + way_out)
         else:
-            yield fault_at(recipe, "warning", ("rewards", name), message)
+            yield recipe.fault("warning", ("rewards", name), message)
     hacks = [pay.name for pay in table if pay.beats]
     scope = f"of {len(table)} ways to answer {len(rows)} problems"
     if not hacks:
@@ -306,7 +325,7 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
         than = "more than" if any(pay.more for pay in table) else "as much as"
         message = f"{than} an honest answer is paid to {abbreviated(hacks)}, {scope};"
         message += f" {_example(table, problems, recipe)}{way_out}"
-        yield fault_at(recipe, level, ("rewards",), message)
+        yield recipe.fault(level, ("rewards",), message)
 
 
 def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:

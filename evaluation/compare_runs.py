@@ -18,8 +18,7 @@ from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.files import has_weights
 from runs.records import stage_of, title, validation_folder
 from runs.state import RunState, read_run
-from schema.configs import SECTIONS, ZERO_VARIANCE
-from schema.sections import flat
+from schema.configs import SECTIONS, ZERO_VARIANCE, flat
 from schema.settings import to_show
 
 SEED = r"seed-\d{1,10}"

@@ -18,13 +18,12 @@ from typing import NamedTuple
 from console.faults import RecipeError
 from console.terminal import make_command, say
 from data import prompt
-from data.json_files import json_lines
 from data.problems import judged_by
 from evaluation import report
 from rewards import verifier
 from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
-from runs.files import has_weights, hash_of, is_adapter, weights_hash
-from runs.identity import find_run
+from runs.files import has_weights, hash_of, is_adapter, json_lines, weights_hash
+from runs.identity import MERGED_FROM, find_run, require_merged_from
 from runs.records import CONTROL
 from runs.state import RunState
 from schema.names import no_such_folder
@@ -81,6 +80,9 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     folder = Path(path).resolve()
     if finished(folder) and folder.name in STAGES:
         RunState.read(folder).require_weights(make_command(folder.name, recipe))
+    trained = folder.with_name("grpo")
+    if (folder / MERGED_FROM).is_file() and finished(trained):
+        require_merged_from(trained, folder)
     outputs = Path(recipe.output_dir).resolve()
     label = path
     if folder.is_relative_to(outputs):

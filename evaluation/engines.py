@@ -17,10 +17,10 @@ from console.faults import Fault, RecipeError
 from machine.hardware import nvidia_smi
 from rewards.verifier import last_turn
 from runs.files import is_adapter
-from schema.libraries import vllm_dtype
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
+from schema.settings import vllm_dtype
 from training.model import adapter_settings, base_model, checked, load_for_sampling
 from training.tools import sample_in_turns
 

@@ -10,35 +10,37 @@ from pathlib import Path
 import psutil
 import torch
 
-from console.faults import Fault, RecipeError, RunStopped
+from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
 from data import prompt
-from evaluation.audit import abbreviated, sample_faults
-from evaluation.golds import gold_faults, say_examples, some_golds
+from evaluation.audit import abbreviated, of_rewards
+from evaluation.golds import say_examples, some_golds
 from evaluation.sample import announcement, rows_by_pass_rate
 from machine.hardware import GPU
-from machine.speed import hours_of_run, tokens_per_second
 from runs.identity import not_probed
-from schema.advice import fault_at, faults_of_error
 from schema.names import is_reward_model
 from schema.recipe import Recipe
+from schema.settings import size_of_run
 from schema.stages import finished
 from training import memory
 from training.model import checked, load_tokenizer, require_reward_model
-from training.problem_sets import load_train, prompt_lengths
-from training.rows import longest_prompt
+from training.problem_sets import load_train, longest_prompt, prompt_lengths
 
 # Numbers of parameters: below SMALL, full training uses the learning rates of a small network;
 # above LARGE, no CPU trains a recipe in days.
 SMALL = 50_000_000
 LARGE = 1_000_000_000
+# How long GRPO would take on a GPU.
+STEP_SECONDS = (
+    5  # seconds of a step that a GPU's speed leaves out: vLLM wakes, takes weights, sleeps
+)
+OTHER_HOURS = 0.2  # hours of loading, the warm start and the evaluations
+WITHOUT_VLLM = 2  # times as long
 
 
-def model_findings(
-    recipe: Recipe, rows: list[dict], launched: dict, gpu: GPU | None
-) -> Iterator[Fault]:
-    """Faults that the model's config, its tokenizer and the training rows reveal. A part that
-    cannot be reached becomes a note.
+def of_model(recipe: Recipe, rows: list[dict], launched: dict, gpu: GPU | None) -> Iterator[Fault]:
+    """What the model's config, its tokenizer and the training rows reveal. A part that cannot be
+    reached becomes a hint.
 
     Args:
         launched: the launcher's settings, such as the number of processes.
@@ -88,7 +90,7 @@ def _config_and_tokenizer(recipe: Recipe) -> tuple:
             checked(recipe.model.name_or_path, None)  # with its weights
     except RecipeError as error:
         subject = "the model, and so prompt, lengths and memory"
-        faults += faults_of_error(recipe, error, ("model",), subject)
+        faults += recipe.faults_of(error, ("model",), subject)
     return config, tokenizer, faults
 
 
@@ -98,7 +100,7 @@ def _reward_model_findings(recipe: Recipe) -> Iterator[Fault]:
         try:
             require_reward_model(recipe, name, weights=Path(name).is_dir())
         except RecipeError as error:
-            yield from faults_of_error(recipe, error, ("rewards", name), "the reward model")
+            yield from recipe.faults_of(error, ("rewards", name), "the reward model")
 
 
 def _say_lengths(lengths: list[int]):
@@ -115,14 +117,14 @@ def _template_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
     """What the chat template does that harms training."""
     if prompt.end_of_turn(tokenizer) is None:
         message = "the chat template ends no turn with a special token; eos ends an answer"
-        yield fault_at(recipe, "note", ("model",), message)
+        yield recipe.fault("hint", ("model",), message)
     if prompt.tells_the_day(tokenizer):
         message = (
             "the chat template writes today's date, so a run that goes on, or is judged, on another"
             " day has other prompts: set it in model.chat_template_kwargs (Llama's: {date_string:"
             " 26 Jul 2024}), or a model.chat_template without it"
         )
-        yield fault_at(recipe, "warning", ("model",), message)
+        yield recipe.fault("warning", ("model",), message)
 
 
 def _prompt_findings(recipe: Recipe, tokenizer, row: dict) -> Iterator[Fault]:
@@ -144,12 +146,12 @@ def _prompt_findings(recipe: Recipe, tokenizer, row: dict) -> Iterator[Fault]:
     text = tokenizer.apply_chat_template(conversation, tokenize=False)
     if re.search(r"\{(problem|question|query|prompt|input)\}", recipe.prompt.system or ""):
         message = "it is written as it stands, before the problem: nothing takes its braces' place"
-        yield fault_at(recipe, "warning", ("prompt", "system"), f"prompt.system: {message}")
+        yield recipe.fault("warning", ("prompt", "system"), f"prompt.system: {message}")
     if not all(turn["content"].strip() in text for turn in conversation):
         messages.append("leaves out a turn before the problem, or a part of one")
     for message in messages:
         advice = "the model may never have seen that: set model.chat_template"
-        yield fault_at(recipe, "warning", ("model",), f"the chat template {message}; {advice}")
+        yield recipe.fault("warning", ("model",), f"the chat template {message}; {advice}")
 
 
 def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fault]:
@@ -158,7 +160,7 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fa
         count = sum(token in row["problem"] for row in rows)
         if count:
             message = f"{count:,} problems hold {token}, a special token: take it out of the data"
-            yield fault_at(recipe, "warning", ("data", "train"), message)
+            yield recipe.fault("warning", ("data", "train"), message)
     if tokenizer.unk_token_id is None:
         return
     texts = [str(row[key] or "") for row in rows for key in ("problem", "solution", "reasoning")]
@@ -171,7 +173,7 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fa
             f"the tokenizer has no {abbreviated(unknown)}: the model reads {tokenizer.unk_token}"
             " there, and cannot write it: replace it in the data, or take another model"
         )
-        yield fault_at(recipe, "warning", ("data", "train"), message)
+        yield recipe.fault("warning", ("data", "train"), message)
 
 
 def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
@@ -182,19 +184,16 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
     try:
         rows_by_pass_rate(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
-        yield from faults_of_error(recipe, error, ("data", "pass_rate"), "the probe")
+        yield from recipe.faults_of(error, ("data", "pass_rate"), "the probe")
 
 
 def _gold_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     """Golds that cannot be judged or earned, and hacks that are paid on the other problems; says
     how some golds are read."""
     gradable, ungraded = some_golds(rows, recipe)
-    yield from gold_faults(gradable, ungraded, recipe)
     say_examples(gradable, recipe)
-    try:
-        yield from sample_faults(recipe, gradable)
-    except RunStopped as stopped:  # the rewards could not be tried
-        yield fault_at(recipe, "error", ("rewards",), str(stopped))
+    for findings in of_rewards(recipe, gradable, ungraded):
+        yield from findings
     if recipe.data.rejection_sampling is not None:
         say(announcement(recipe, rows))
 
@@ -221,9 +220,9 @@ def _window_findings(recipe: Recipe, config, lengths: list[int]) -> Iterator[Fau
             level = "error"
             if lengths[0] + completion <= limit:
                 count = sum(length + completion > limit for length in lengths)
-                level = "warning" if count > len(lengths) / 100 else "note"
+                level = "warning" if count > len(lengths) / 100 else "hint"
                 message += f": training leaves out {count} of {len(lengths)} problems"
-            yield fault_at(recipe, level, ("grpo", key), message)
+            yield recipe.fault(level, ("grpo", key), message)
 
 
 def _parameter_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fault]:
@@ -242,10 +241,10 @@ def _parameter_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fau
     size = f"{parameters / 1e9:.2g} B weights"
     if recipe.adapter is None and rate > 1e-5:
         message = f"{rate:g} is a learning rate for an adapter; all {size} want 1e-6 or so"
-        yield fault_at(recipe, "warning", ("grpo", "learning_rate"), message)
+        yield recipe.fault("warning", ("grpo", "learning_rate"), message)
     if gpu or torch.cuda.is_available():
         return
-    level = "note"
+    level = "hint"
     advice = "take a CPU half an hour at least, and perhaps days: time a few steps first"
     advice += " (grpo.max_steps=4)"
     if parameters > LARGE:
@@ -253,7 +252,7 @@ def _parameter_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fau
         advice = "are too many to train on a CPU: take a GPU, or try the chain with"
         advice += " RECIPE=tiny-arithmetic"
     message = f"no GPU here, and {size} {advice} (GPU=T4 checks for one that is elsewhere)"
-    yield fault_at(recipe, level, ("model",), message)
+    yield recipe.fault(level, ("model",), message)
 
 
 def _memory_findings(
@@ -279,7 +278,7 @@ def _memory_findings(
             f"no GPU here, and about {total:.1f} GiB will not fit this machine's {ram:.0f}: make it"
             " smaller, or take a GPU (GPU=24 checks for one that is elsewhere)"
         )
-        yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
+        yield recipe.fault("error", ("grpo", "per_device_train_batch_size"), message)
     if gpu and total > gpu:
         key = "per_device_train_batch_size"
         size = recipe.grpo.get(key, recipe.settings["grpo"][key])
@@ -288,7 +287,7 @@ def _memory_findings(
             " gradient_accumulation_steps twice as much, lower max_completion_length or"
             " vllm_gpu_memory_utilization, or take a smaller model (make memory has the parts)"
         )
-        yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
+        yield recipe.fault("error", ("grpo", "per_device_train_batch_size"), message)
     elif gpu and not memory.fits(recipe, parts, gpu):
         needed = parts.vllm_weights + parts.vllm_work + memory.vllm_cache_bytes(recipe)
         message = (
@@ -296,7 +295,7 @@ def _memory_findings(
             f" {math.ceil(100 * needed / memory.GIB / gpu) / 100:g} or more, or more GPUs for each"
             " copy (grpo.vllm_tensor_parallel_size)"
         )
-        yield fault_at(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
+        yield recipe.fault("error", ("grpo", "vllm_gpu_memory_utilization"), message)
     elif gpu and parts.vllm_weights:
         _say_at_once(recipe, parts, usual, gpu)
 
@@ -332,3 +331,21 @@ def _say_prompt(recipe: Recipe, tokenizer, row: dict):
         padding = "is masked, being eos too"
     end = f"{tokenizer.eos_token!r} ends it; the pad token {padding}"
     say(f"\n{len(ids)} tokens; the completion starts {start}; {end}")
+
+
+def tokens_per_second(recipe: Recipe, gpu: GPU, billions: float) -> float:
+    """An estimate of how fast such GPUs, one for each process, sample and train a model of so many
+    weights."""
+    speed = 1000 * gpu.speed * recipe.processes / billions
+    if recipe.settings["grpo"]["use_vllm"]:
+        return speed
+    return speed / WITHOUT_VLLM
+
+
+def hours_of_run(recipe: Recipe, speed: float) -> float | None:
+    """The hours of a run of so many tokens a second, if it is known how long it is."""
+    size = size_of_run(recipe)
+    if size is None:
+        return None
+    steps, _, tokens = size
+    return (tokens / speed + steps * STEP_SECONDS) / 3600 + OTHER_HOURS

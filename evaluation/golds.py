@@ -23,7 +23,6 @@ from rewards.verifier.value_types import (
     Value,
     Words,
 )
-from schema.advice import fault_at
 from schema.recipe import Recipe
 from schema.stages import audits_before_training
 
@@ -213,7 +212,7 @@ def gold_faults(
         return
     share = len(ungraded) / (len(gradable) + len(ungraded))
     advice = f"correct them, or leave them out ({make_command('audit', recipe)} lists more)"
-    level = "note"
+    level = "hint"
     if share > 1 / 20:
         level = "warning"
     if share > 1 / 10:
@@ -222,7 +221,7 @@ def gold_faults(
             level = "error"
             advice += "; AUDIT=off make … trains all the same"
     message = f"{description(gradable, ungraded)}; {advice}"
-    yield fault_at(recipe, level, ("data", "train"), message)
+    yield recipe.fault(level, ("data", "train"), message)
 
 
 def say_examples(gradable: list[dict], recipe: Recipe):

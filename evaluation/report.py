@@ -14,7 +14,6 @@ import numpy as np
 
 from console.terminal import inline
 from data.identity import fingerprint
-from data.json_files import LARGEST, read_lines, read_object
 from evaluation.pages import page
 from evaluation.statistics import (
     change,
@@ -24,7 +23,7 @@ from evaluation.statistics import (
     pass_at_k,
     verdict,
 )
-from runs.files import write_whole
+from runs.files import LARGEST, read_lines, read_object, write_whole
 from runs.records import CONTROL, read_completions
 from schema.stages import STAGES
 from training.trends import may_have_fallen

@@ -22,8 +22,7 @@ from data.sources import HUB
 from evaluation import pictures
 from evaluation.pages import page
 from evaluation.report import benchmark, compare
-from runs.files import has_weights, is_adapter, write_whole
-from runs.lock import lock
+from runs.files import has_weights, is_adapter, lock, write_whole
 from runs.records import (
     evaluations,
     public,
@@ -31,7 +30,7 @@ from runs.records import (
     some_groups,
     title,
 )
-from runs.state import RunState, read_run
+from runs.state import RunState
 from schema.configs import ACCURACY, EVAL_CORRECT
 from schema.names import RESERVED, name_and_arguments
 from schema.settings import to_show, usual
@@ -54,13 +53,12 @@ LINES = 12
 COMPLETIONS = 8
 
 
-def write(folder: Path) -> Path:
+def write(run: RunState) -> Path:
     """Write a finished run's card and, for a stage that samples, `report.md` and `curves.png`.
-    Return the path of the page to read. Raises RecipeError where the folder holds no finished run,
-    or is in use."""
+    Return the path of the page to read. Raises RecipeError where the run's folder is in use."""
+    folder = run.folder
     if folder.name not in STAGES:
         raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
-    run = read_run(folder)
     lock(folder)
     write_whole(folder / "README.md", model_card(run, folder.name))
     if not STAGES[folder.name].samples:

@@ -30,17 +30,16 @@ from console import terminal
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
 from data import prompt
-from data.json_files import LARGEST, all_lines, json_lines
 from evaluation.completions import Contestant, StoredCompletions, completion_settings, judged
 from evaluation.engines import engine
 from evaluation.report import batches, differing_settings
 from evaluation.statistics import all_alike, from_to, interval, wilson
-from runs.files import write_whole
+from runs.files import LARGEST, all_lines, json_lines, write_whole
 from runs.identity import PASS_RATES, warm_start_of
 from schema.names import reward_function
 from schema.recipe import Recipe
 from training import memory
-from training.rows import rows_that_fit
+from training.problem_sets import rows_that_fit
 
 REJECTION_SAMPLING = "rejection_sampling"  # the folder of the completions
 SOLUTIONS = "kept.jsonl"

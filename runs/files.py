@@ -1,15 +1,21 @@
-"""Files written so that they exist whole or not at all, files put on the disk, and files and
-models by their hashes."""
+"""The files of a run: written so that they exist whole or not at all, put on the disk, read, and
+hashed; and the lock by which one process alone writes into a folder."""
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import IO, Any
 
-from data.json_files import read_object
+from console.faults import RecipeError
+from console.terminal import say
 
 HASHES = Path("outputs/.hashes.json")
 LARGE = 2**26  # bytes, which take a tenth of a second
@@ -127,3 +133,132 @@ def hash_of_model(folder: Path) -> str:
 def is_adapter(folder: str | Path | None) -> bool:
     """Whether a stage's folder holds an adapter for the base model, and not a complete model."""
     return folder is not None and (Path(folder) / "adapter_config.json").is_file()
+
+
+# JSON -------------------------------------------------------------------------------------------
+
+# Bytes of a file that is read by its lines: some 100,000 logging steps, or half a million problems.
+LARGEST = 2**28
+
+
+def read_object(file: Path, max_bytes: int = 4 * 2**20) -> dict | None:
+    """The object in a JSON file; None where it is not there or holds none, as one that a full disk
+    or a crash left, or has more than `max_bytes`."""
+    if not file.is_file() or file.stat().st_size > max_bytes:
+        return None
+    try:
+        value = parsed(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_lines(file: Path) -> Iterator[dict]:
+    """The objects in the lines of a file. Skips a line that holds none: a full disk tore it, or it
+    is being written. Yields nothing where there is no file, or one larger than `LARGEST`."""
+    if not file.is_file() or file.stat().st_size > LARGEST:
+        return
+    # Not splitlines: a text may hold a line separator of Unicode's.
+    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        with contextlib.suppress(ValueError):
+            if isinstance(line := parsed(text), dict):
+                yield line
+
+
+def all_lines(file: Path) -> list[Any]:
+    """The values in the lines of a file, without a torn last line.
+
+    Raises:
+        ValueError: a line is no JSON.
+    """
+    return [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+def json_lines(values: Iterable[dict]) -> str:
+    """The text of a file with a value in each line."""
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def parsed(text: str) -> Any:
+    """The value of a JSON text, which may be a stranger's.
+
+    Raises:
+        ValueError: it is none, or has a whole number that no run writes and no float holds.
+    """
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 16:  # 2**53 has so many
+        raise ValueError(f"it has a number of {len(digits)} digits")
+    return int(digits)
+
+
+# One process in a folder ------------------------------------------------------------------------
+
+_locks: dict[Path, IO] = {}
+# The folders that were created for a lock, with those above them, the innermost first.
+_created: list[list[Path]] = []
+
+
+def _close_locks():
+    for file in _locks.values():
+        file.close()
+
+
+# A fork that outlives this process, as one that reads a file may, must not hold its folders.
+os.register_at_fork(after_in_child=_close_locks)
+
+
+def lock(path: Path):
+    """Lock a folder for as long as this process lives; the kernel releases the lock with it. Call
+    it before anything is read from the folder that decides what will be written. `remove_unused`
+    removes a folder that was created for its lock alone.
+
+    Raises:
+        RecipeError: another process has it.
+    """
+    if path.resolve() in _locks:
+        return
+    created = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    file = (path / ".lock").open("a+", encoding="ascii", errors="replace")
+    try:
+        # Not lockf: its locks fall as soon as anything in this process opens and closes the file.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(0.2)  # until it has written its number
+        file.seek(0)
+        number = file.read(20).strip()
+        if not number.isdecimal():
+            number = "?"
+        message = (
+            f"{path} is in use by process {number}: wait for it, stop it, or give this run its own"
+            " folder (output_dir)"
+        )
+        raise RecipeError([message]) from None
+    except OSError as error:  # from NFS without its lock service, for example
+        say(f"{path} is on a disk without locks ({error.strerror}): start no second run in it")
+    if os.fstat(file.fileno()).st_nlink == 0:  # removed since it was opened
+        lock(path)
+        return
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    _locks[path.resolve()] = file
+    if created:
+        _created.append(created)
+
+
+def remove_unused():
+    """Remove the folders that were created for a lock and hold nothing else. Call it when the
+    program ends."""
+    for folder, *parents in _created:
+        with contextlib.suppress(OSError):
+            if [path.name for path in folder.rglob("*") if not path.is_dir()] == [".lock"]:
+                shutil.rmtree(folder)
+                for parent in parents:
+                    parent.rmdir()

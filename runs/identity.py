@@ -12,16 +12,26 @@ from console.terminal import is_main_process, make_command
 from data.identity import fingerprint
 from data.problems import judged_by
 from machine.launch import this_machine, to_machine
-from runs.checkpoints import has_training, step_of
-from runs.files import hash_of_model
-from runs.lock import lock
-from runs.state import RunState
-from runs.versions import WARM_START
-from schema.configs import FREE_KEYS, SAMPLED_AT_ONCE, SECTIONS, SPLIT, STEADY, STEP, without_place
-from schema.sections import flat
+from runs.files import hash_of_model, lock, read_object, weights_hash
+from runs.state import RunState, has_training, read_ours, step_of
+from schema.configs import (
+    FREE_KEYS,
+    SAMPLED_AT_ONCE,
+    SECTIONS,
+    SPLIT,
+    STEADY,
+    STEP,
+    flat,
+    without_place,
+)
 from schema.settings import Recipe, precision, without_usual
 from schema.stages import STAGES, chain, finished
 
+# The models that a run begins from, among the sources in its versions.json.
+BASE = "weights of model.name_or_path"
+WARM_START = "weights of the warm start"
+# In a merged model's folder, the hashes of the trained policy's weights.
+MERGED_FROM = "merged_from.json"
 # The pass rates that a probe has measured: see evaluation/sample.py.
 PASS_RATES = "pass_rates.jsonl"
 
@@ -112,18 +122,27 @@ def warm_start_of(recipe: Recipe) -> Path | None:
     return run.folder
 
 
-def not_probed(recipe: Recipe) -> Fault | None:
+def require_merged_from(trained: Path, merged: Path):
+    """Refuse a merged model that was made from other weights than a run's folder has now: the run
+    was trained on, or anew. Raises RecipeError with the ways out."""
+    if read_ours(merged / MERGED_FROM) != {"weights": weights_hash(trained)}:
+        message = f"{merged} was not made from the policy that is in {trained} now"
+        advice = "delete it, and `make merge` merges that one; or move it to another folder"
+        raise RecipeError([f"{message}: {advice}"])
+
+
+def not_probed(recipe: Recipe) -> list[Fault]:
     """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is
     yet to use them."""
     if recipe.data.pass_rate is None or finished(recipe.stage_dir("grpo")):
-        return None
+        return []
     if (recipe.stage_dir("probe") / PASS_RATES).is_file():
-        return None
+        return []
     commands = make_command("probe", recipe)
     if recipe.sft is not None and not finished(recipe.stage_dir("sft")):
         commands = f"{make_command('sft', recipe)} && {commands}"
     message = f"data.pass_rate needs the pass rates of a finished probe: {commands}"
-    return Fault(recipe.place("data", "pass_rate"), message)
+    return [Fault(recipe.place("data", "pass_rate"), message)]
 
 
 def conflicts(recipe: Recipe, stages: Iterable[str]) -> list[Fault]:
@@ -294,3 +313,13 @@ def changes(before: dict, now: dict) -> tuple[str, set[str]]:
     elif validation != validation_now:
         words = f"{len(validation_now):,} problems held out, not {len(validation):,}"
     return words, validation_now & trained
+
+
+def model_when_trained(folder: Path, name: str) -> str | None:
+    """The hash of a model that the run of a stage's or a checkpoint's folder began from: BASE or
+    WARM_START. None where that run recorded none."""
+    for run in (folder, folder.parent):
+        sources = (read_object(run / "versions.json") or {}).get("sources")
+        if isinstance(sources, dict):
+            return sources.get(name)
+    return None

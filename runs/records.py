@@ -9,7 +9,7 @@ from typing import Any
 
 from console.faults import RecipeError
 from data.files import DataError, read_parquet
-from data.json_files import LARGEST, all_lines, read_lines
+from runs.files import LARGEST, all_lines, read_lines
 from schema.configs import EVAL_CORRECT
 from schema.stages import STAGES
 
@@ -143,15 +143,17 @@ def reduced(value: Any) -> Any:
 def read_metrics(run: Path) -> list[dict]:
     """The lines that a run logged, with their step, their finite numbers, and which problems were
     correct (see `schema.configs.EVAL_CORRECT`). A line that a full disk tore is left out."""
-    lines = []
-    for line in map(renamed, read_lines(run / "metrics.jsonl")):
-        numbers = {}
-        for key, value in line.items():
-            # A number that is not finite is saved as null.
-            if key == EVAL_CORRECT or (value is not None and isfinite(value)):
-                numbers[key] = value
-        lines.append(numbers)
-    return lines
+    lines = map(renamed, read_lines(run / "metrics.jsonl"))
+    return list(map(with_finite_numbers, lines))
+
+
+def with_finite_numbers(line: dict) -> dict:
+    """A line of metrics without the numbers that are not finite, which are saved as null."""
+    numbers = {}
+    for key, value in line.items():
+        if key == EVAL_CORRECT or (value is not None and isfinite(value)):
+            numbers[key] = value
+    return numbers
 
 
 def title(path: Path) -> str:

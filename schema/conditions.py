@@ -5,15 +5,11 @@ says, by name.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Callable
 from math import gcd, lcm
-from types import SimpleNamespace
-from typing import Any
 
 from schema import configs, names
-from schema.configs import generation
-from schema.sections import OWN_SECTIONS
+from schema.configs import Values
 from schema.stages import STAGES
 from schema.values import LARGEST_GROUP, TRANSFORMERS_SAMPLING, VLLM_SAMPLING
 
@@ -25,40 +21,6 @@ FORMAT = ("format_tags", "tag_count", "language_consistency")
 WITHOUT_TAGS = ("tag_count", "language_consistency")
 FEW = 50  # validation problems: the 95% interval of an accuracy is then up to 27 points wide
 SUGGESTED = 8  # group sizes, at most
-
-
-class Values:
-    """A recipe's values, with the default of each key that it does not set: `values.grpo.delta`.
-
-    Attributes:
-        sections: the sections that the recipe has.
-        keys: the keys that it sets, as `grpo.delta`.
-        rewards: the options of each reward.
-        tools: the tools that the policy may call.
-        sampled: what trl samples at once.
-        processes: how many share each step.
-    """
-
-    def __init__(self, recipe: Mapping[str, Any], processes: int = 1):
-        self.sections = recipe.keys()
-        self.keys = set()
-        self.rewards = recipe.get("rewards", {})
-        self.tools = recipe.get("tools")
-        self.processes = processes
-        for name in (*OWN_SECTIONS, *configs.SECTIONS):
-            section = recipe.get(name, {})
-            self.keys |= {f"{name}.{key}" for key in section}
-            setattr(self, name, SimpleNamespace(**_defaults(name) | section))
-        self.sampled = generation(vars(self.grpo), 1)  # the same of the shares of several processes
-
-
-def _defaults(section: str) -> dict[str, Any]:
-    if section in configs.SECTIONS:
-        return configs.defaults(section)
-    defaults = {}
-    for field in fields(OWN_SECTIONS[section]):
-        defaults[field.name] = None if field.default is MISSING else field.default
-    return defaults
 
 
 def no_such_model(values: Values) -> dict | None:

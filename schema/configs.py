@@ -1,14 +1,18 @@
 """The sections of a recipe that belong to trl, peft and transformers: their fields, with their
 types and defaults, our own defaults, and the share of a batch that one of several processes has."""
 
+import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from schema import stages
+from schema.sections import OWN_SECTIONS
 from schema.value_types import CoreSchema, is_fraction, type_fault
 from schema.values import BY_FIELD, MAY_BE_NOTHING, TYPES
 
@@ -223,3 +227,48 @@ def generation(grpo: dict, count: int) -> Generation:
     cycle = steps * values["num_iterations"]
     aligned_steps = cycle // math.gcd(cycle, accumulation)
     return Generation(completions or batch * steps, steps, cycle, aligned_steps)
+
+
+def flat(tree: dict | None, prefix: str = "") -> dict:
+    """The values of a recipe by `section.key`, without those that are None."""
+    values = {}
+    for key, value in (tree or {}).items():
+        if isinstance(value, dict):
+            values |= flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            values[f"{prefix}{key}"] = value
+    return values
+
+
+class Values:
+    """A recipe's values, with the default of each key that it does not set: `values.grpo.delta`.
+
+    Attributes:
+        sections: the sections that the recipe has.
+        keys: the keys that it sets, as `grpo.delta`.
+        rewards: the options of each reward.
+        tools: the tools that the policy may call.
+        sampled: what trl samples at once.
+        processes: how many share each step.
+    """
+
+    def __init__(self, recipe: Mapping[str, Any], processes: int = 1):
+        self.sections = recipe.keys()
+        self.keys = set()
+        self.rewards = recipe.get("rewards", {})
+        self.tools = recipe.get("tools")
+        self.processes = processes
+        for name in (*OWN_SECTIONS, *SECTIONS):
+            section = recipe.get(name, {})
+            self.keys |= {f"{name}.{key}" for key in section}
+            setattr(self, name, SimpleNamespace(**_defaults(name) | section))
+        self.sampled = generation(vars(self.grpo), 1)  # the same of the shares of several processes
+
+
+def _defaults(section: str) -> dict[str, Any]:
+    if section in SECTIONS:
+        return defaults(section)
+    values = {}
+    for field in dataclasses.fields(OWN_SECTIONS[section]):
+        values[field.name] = None if field.default is MISSING else field.default
+    return values

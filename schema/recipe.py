@@ -21,18 +21,17 @@ from console.faults import (
 from console.terminal import make_option
 from data.imports import in_working_tree
 from data.problems import is_dotted_path
-from schema import configs, meaning, rules
-from schema.libraries import refused_values
-from schema.names import TRL, entries_of, is_reward_model
-from schema.refused_keys import GONE, reserved
-from schema.renamed import remedy
-from schema.sections import OWN_SECTIONS, flat
+from schema import configs, rules
+from schema.configs import flat
+from schema.names import TRL, complaints, entries_of, is_reward_model
+from schema.refused_keys import GONE, remedy, reserved
+from schema.sections import OWN_SECTIONS
 from schema.settings import Machine, Recipe, from_saved
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.value_types import type_fault
 from schema.values import LOCAL_HOSTS, TYPES
 
-# These stay for schema/rules.py and schema/meaning.py, which would miss them.
+# These stay for schema/rules.py and schema/names.py, which would miss them.
 NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 COPY_IT = "read it, and copy it to recipes/"
 KEYS = ("seed", "output_dir", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
@@ -187,7 +186,7 @@ class Draft:
         if not self.reads_anywhere and self._names_functions(sound):
             return  # the next rules import what the names stand for
         broken = rules.broken(sound, processes=self.processes)
-        for keys, message in (*broken, *meaning.complaints(sound)):
+        for keys, message in (*broken, *complaints(sound)):
             if isinstance(self.values.get(keys[0]), dict):
                 self.fault(keys, f"{dotted(keys)}: {message}")
         self._check_reach(sound)
@@ -369,7 +368,6 @@ class Draft:
 def load_recipe(
     path: str | Path,
     overrides: Iterable[str] = (),
-    check: tuple[str, ...] = (),
     processes: int = 1,
     machine: Machine | None = None,
     reads_anywhere: bool = False,
@@ -378,7 +376,6 @@ def load_recipe(
 
     Args:
         overrides: `section.key=value`, the value read as YAML.
-        check: sections whose library config is also built, to find values that the library refuses.
         processes: how many will share each step.
         machine: see `Recipe`.
         reads_anywhere: the file may name data and models outside its folder and the current one.
@@ -393,8 +390,4 @@ def load_recipe(
     draft.check()
     if draft.faults:
         raise RecipeError(draft.in_order())
-    recipe = draft.recipe(machine)
-    faults = refused_values(recipe, check)
-    if faults:
-        raise RecipeError(faults)
-    return recipe
+    return draft.recipe(machine)

@@ -1,7 +1,12 @@
 """Keys that no recipe may set: fields of the libraries that are decided elsewhere, do harm or were
-not tried, and names that are gone. Where a user needs it, the reason and what to set instead."""
+not tried, names that are gone, and names of other libraries. Where a user needs it, the reason and
+what to set instead."""
 
+import re
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from schema import configs
 
@@ -70,7 +75,7 @@ def reserved(section: str) -> dict[str, str]:
     return reasons
 
 
-# Names that are gone, and what to do instead. What other libraries call a key: schema/renamed.py.
+# Names that are gone, and what to do instead.
 GONE = _by_name("""
 it is called data.rejection_sampling now <- own_solutions
 trl has no limit on prompts any more; one that leaves no room is left out <- max_prompt_length
@@ -83,3 +88,40 @@ GONE_REWARDS = {
     "learned": "name the model itself, by its Hub id or folder, as org/model: {weight: 0.5}",
     "judge": "copy docs/examples/judge.py, and name its function under `rewards`",
 }
+
+
+# What other libraries call the keys of a recipe stands in a table of this page.
+PAGE = Path(__file__).parent.parent / "docs/migrate.md"
+
+
+def names_elsewhere() -> Iterator[tuple[str, str]]:
+    """Yield each name of another library, and what a recipe has in its place."""
+    if not PAGE.is_file():
+        return
+    for line in PAGE.read_text("utf-8").splitlines():
+        if line.startswith("|"):
+            replacement, *cells = line.strip("|").split("|")
+            for name in re.findall(r"`([\w.]+)`", " ".join(cells)):
+                yield name, replacement.strip()
+
+
+@cache
+def _remedies() -> dict[str, str]:
+    """Name to remedy, of whole names, and of last parts for which the table has one remedy."""
+    remedies = dict(names_elsewhere())
+    by_last_part = defaultdict(set)
+    for name, replacement in names_elsewhere():
+        by_last_part[name.rpartition(".")[2]].add(replacement)
+    for name, replacements in by_last_part.items():
+        if len(replacements) == 1:
+            remedies.setdefault(name, *replacements)
+    return remedies
+
+
+def remedy(*names: str) -> str:
+    """What to write for the first of these names that another library has; empty where none has
+    it."""
+    for name in names:
+        if name in _remedies():
+            return f"write {_remedies()[name]} (docs/migrate.md)"
+    return ""

@@ -1,22 +1,23 @@
 """How the keys of a recipe go together: the one list of rules for several keys.
 
-A rule of level `refuse` is a fault of the recipe. One of level `warn` is valid and usually trains
+A rule of level `error` is a fault of the recipe. One of level `warning` is valid and usually trains
 badly: `make check` says so. What one key may be is in schema/values.py, and whether the names of
-data sets and rewards exist in schema/meaning.py.
+data sets and rewards exist in schema/names.py.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from console.faults import Complaints
+from console.faults import Complaints, Fault
 from schema import conditions
-from schema.conditions import Values
+from schema.configs import Values
+from schema.names import ONE_TURN
+from schema.settings import Recipe
 from schema.stages import STAGES
 
-REFUSE, WARN = "refuse", "warn"
+REFUSE, WARN = "error", "warning"
 ONE_OF_BOTH = "set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here)"
-ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
 NOT_BY_VLLM = "only transformers samples, vLLM has not been tried: leave one of them out"
 NO_TRAINING = "float16 weights cannot be trained, only an adapter beside them"
 
@@ -50,6 +51,17 @@ def broken(recipe: Mapping[str, Any], level: str = REFUSE, processes: int = 1) -
         if facts:
             words = vars(values) | (facts if isinstance(facts, dict) else {})
             yield tuple(rule.key.format(**words).split(".")), rule.message.format(**words)
+
+
+def warnings_of(recipe: Recipe) -> Iterator[Fault]:
+    """Yield a warning for each rule whose recipe is valid and usually trains badly."""
+    for keys, message in broken(recipe.sections(), WARN):
+        yield recipe.fault(WARN, keys, message)
+
+
+def tolerance_of(recipe: Recipe) -> str:
+    """Which numbers a recipe with a tolerance counts as correct."""
+    return f"tolerance: a number is correct within {recipe.tolerance:.3g} times its gold"
 
 
 CLIPPED = ("grpo", "dr_grpo", "dapo", "bnpo", "luspo")

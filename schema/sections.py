@@ -162,14 +162,3 @@ SAMPLED = tuple(setting.name for setting in fields(Sampling) if setting.name != 
 
 
 OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Evaluate}
-
-
-def flat(tree: dict | None, prefix: str = "") -> dict:
-    """The values of a recipe by `section.key`, without those that are None."""
-    values = {}
-    for key, value in (tree or {}).items():
-        if isinstance(value, dict):
-            values |= flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            values[f"{prefix}{key}"] = value
-    return values

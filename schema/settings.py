@@ -1,14 +1,17 @@
-"""A recipe without faults, and its settings: every field that a library will get from it, with
-where the value comes from. They are made once, and whatever needs a value reads it there."""
+"""A recipe without faults; its settings: every field that a library will get from it, with where
+the value comes from; and the configs of the libraries, made of them. Settings are made once, and
+whatever needs a value reads it there."""
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from console.faults import Place, place_of
+from console.faults import REFUSALS, Fault, NotReached, Place, RecipeError, dotted, place_of
 from schema import configs
 from schema.configs import ACCURACY, SAVE_STEPS, SECTIONS, Generation
 from schema.refused_keys import reserved
@@ -70,6 +73,28 @@ class Recipe:
         it that the recipe has."""
         return place_of(keys, self.places, Place(f"recipe {self.name}"))
 
+    def fault(self, level: str, keys: tuple, message: str) -> Fault:
+        """The fault at the place of `keys`, with their names in its message."""
+        return Fault(self.place(*keys), f"{dotted(keys)}: {message}", level)
+
+    def faults_of(self, error: RecipeError, keys: tuple[str, ...], subject: str) -> list[Fault]:
+        """The faults of an error, each at its own place of the recipe, or else at `keys`. Where the
+        Hub could not be reached they are hints that `subject` has not been seen."""
+        faults = []
+        for fault in error.faults:
+            prefix = ""
+            place, message = fault.place, fault.message
+            if not isinstance(place, Place):
+                place, message = self.place(*keys), str(fault)
+                prefix = f"{'.'.join(keys)}: "
+            message = message.removesuffix(".")
+            if isinstance(error, NotReached):
+                message = f"{prefix}not seen: {message}"
+                faults.append(Fault(place, message, "hint", unseen=subject))
+            else:
+                faults.append(Fault(place, f"{prefix}{message}"))
+        return faults
+
     @cached_property
     def settings(self) -> "Settings":
         """Every field that a library will get."""
@@ -119,6 +144,13 @@ class Recipe:
         """Whether GRPO's completions come from a vLLM server of its own."""
         grpo = self.settings["grpo"]
         return grpo["use_vllm"] and grpo["vllm_mode"] == "server"
+
+    def trackers(self, stage: str) -> list[str]:
+        """The trackers to which a stage's run is reported."""
+        names = self.settings[stage]["report_to"]
+        if isinstance(names, str):
+            names = [names]
+        return [name for name in names if name != "none"]
 
     def stage_dir(self, stage: str) -> Path:
         return Path(self.output_dir) / stage
@@ -316,3 +348,134 @@ def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
     cycles = math.ceil(steps * grpo["gradient_accumulation_steps"] / sampled.cycle)
     completions = cycles * sampled.completions
     return steps, completions, completions * grpo["max_completion_length"]
+
+
+# The libraries' own configs, and what the libraries refuse ----------------------------------------
+
+
+@cache
+def section_class(section: str) -> type:
+    module, _, name = SECTIONS[section].rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def training_config(recipe: Recipe, section: str):
+    """The config of a stage's trainer, for a recipe that knows its machine.
+
+    Raises:
+        RecipeError: the process was launched to shard the model, which this machine would not do,
+            or would do in float16.
+    """
+    arguments = recipe.settings.arguments(section)
+    launched_in = os.environ.get("ACCELERATE_MIXED_PRECISION")
+    if launched_in == "bf16" and not recipe.machine.has_bfloat16:
+        os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16`
+    fsdp = os.environ.get("ACCELERATE_USE_FSDP") == "true"
+    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
+    if arguments["fp16"] and (fsdp or deepspeed):
+        message = "float16 is not sharded here: take ACCELERATE=ddp"
+        raise RecipeError([Fault(recipe.place("model", "dtype"), message)])
+    config = section_class(section)(**arguments)
+    if fsdp and config.distributed_state.distributed_type == "MULTI_CPU":
+        message = "accelerate has FSDP for GPUs alone, and would silently train with DDP"
+        raise RecipeError([f"{message}: ACCELERATE=cpu2"])
+    return config
+
+
+def adapter_config(recipe: Recipe):
+    """`LoraConfig` of a recipe, or None if all weights are trained."""
+    if recipe.adapter is None:
+        return None
+    return section_class("adapter")(**recipe.settings.arguments("adapter"))
+
+
+def quantization_config(recipe: Recipe):
+    """`BitsAndBytesConfig` of a recipe, or None."""
+    if not recipe.quantization:
+        return None
+    return section_class("quantization")(**recipe.settings.arguments("quantization"))
+
+
+def vllm_dtype(recipe: Recipe) -> str:
+    """The data type in which vLLM computes, on a server and in an evaluation: bfloat16 for float32
+    weights if training computes in it too (autocast), as vLLM does by itself in the trainer's
+    process. Float32 would be several times slower.
+    """
+    autocast = recipe.settings["grpo"]["bf16"] and recipe.machine.has_bfloat16
+    if autocast and recipe.model.dtype == "float32":
+        return "bfloat16"
+    return recipe.model.dtype
+
+
+def complaint(recipe: Recipe, section: str) -> str | None:
+    """The reason why the library's own config refuses the section, or None. The user reads it in a
+    fault."""
+    build = {"adapter": adapter_config, "quantization": quantization_config}
+    try:
+        if section in build:
+            build[section](recipe)
+        else:
+            return _schedule_complaint(training_config(recipe, section))
+    except (*REFUSALS, AttributeError) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return None
+
+
+def _schedule_complaint(config) -> str | None:
+    """The reason why transformers refuses the schedule of the learning rate. Or else that the
+    schedule never reaches the learning rate, because its phases do not fit into the steps, or that
+    it rises above it."""
+    import torch
+    from transformers import get_scheduler
+
+    key = "lr_scheduler_kwargs" if config.lr_scheduler_kwargs else "lr_scheduler_type"
+    steps = config.max_steps if config.max_steps > 0 else 1000
+    warmup = config.get_warmup_steps(steps)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
+    arguments = (config.lr_scheduler_type, optimizer, warmup, steps, config.lr_scheduler_kwargs)
+    sampled_steps = {0, warmup, *range(0, steps, steps // 1000 + 1)}
+    try:
+        share = get_scheduler(*arguments).lr_lambdas[0]
+        highest = max(share(step) for step in sampled_steps)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        return f"{key}: {error}"
+    if config.max_steps < 1 or 0.99 <= highest <= 1.01:
+        return None
+    rate = f"{highest * config.learning_rate:g}"
+    return f"{key}: the rate reaches {rate}, not learning_rate, {config.learning_rate:g}"
+
+
+def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
+    """The complaints of the libraries' own configs about these sections of a recipe without faults,
+    each at the place of the first key that the complaint mentions."""
+    faults = []
+    for section in sections:
+        values = getattr(recipe, section)
+        if values is None:
+            continue
+        reason = complaint(recipe, section)
+        if reason:
+            words = reason.split()
+            keys = [key for key in values if key in reason or str(values[key]) in words]
+            faults.append(Fault(recipe.place(section, *keys[:1]), f"{section}: {reason}"))
+    return faults
+
+
+def require_values(recipe: Recipe, section: str, is_launched: bool):
+    """Refuse to begin a stage with values that its library refuses, or with values that the library
+    will refuse in another stage. The stage's own config is built last, since building a config
+    changes the process.
+
+    Args:
+        is_launched: whether a launcher started the process. Then other stages' configs are not
+            built: a DeepSpeed plugin keeps the values of the first config of the process.
+
+    Raises:
+        RecipeError: names the values.
+    """
+    sections = ["adapter", "quantization"]
+    if not is_launched:
+        sections += [stage for stage in STAGES if stage != section]
+    faults = refused_values(recipe, (*sections, section))
+    if faults:
+        raise RecipeError(faults)

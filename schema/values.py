@@ -36,13 +36,6 @@ from schema.value_types import (
 )
 
 
-def as_list(value: Any) -> list:
-    """The value, or a list that holds it alone where it is none."""
-    if isinstance(value, list):
-        return value
-    return [value]
-
-
 def _same(kind: CoreSchema, keys: str) -> dict[str, CoreSchema]:
     """The same type for several keys, which spaces separate."""
     return dict.fromkeys(keys.split(), kind)
@@ -109,11 +102,6 @@ ARGUMENT = text(
     r"(?!(messages|tools|documents|add_generation_prompt|(bos|eos|pad|unk)_token)$)[A-Za-z]\w{0,60}",
     "the name of a template's argument that a recipe may set",
 )
-
-
-def remote_trackers(report_to: Any) -> list[str]:
-    """The trackers of a recipe that send a run to another machine."""
-    return [tracker for tracker in as_list(report_to) if tracker in REMOTE_TRACKERS]
 
 
 DTYPES = one_of("float32", "bfloat16", "float16")

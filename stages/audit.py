@@ -22,9 +22,9 @@ from evaluation.audit import (
     without_reward_models,
 )
 from evaluation.golds import by_gradability
-from schema.advice import tolerance_of
 from schema.names import missing_columns
 from schema.recipe import Recipe
+from schema.rules import tolerance_of
 from training.problem_sets import train_and_validation
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from console.faults import RecipeError
-from console.terminal import clean, make_command, say
+from console.terminal import clean, make_command, quiet_libraries, say
 from data import prompt
 from data.problems import LONGEST
 from machine.launch import on_this_machine
@@ -20,7 +20,6 @@ from runs.state import recipe_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import finished
-from stages.cli import quiet_libraries
 
 COMMANDS = """\
 /gold 42    judges the last answer as the reward does, with 42 for the correct one

@@ -6,12 +6,10 @@ import contextlib
 import importlib
 import io
 import json
-import logging
 import os
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,11 +28,12 @@ from console.faults import (
     on_signals,
     raised_by,
 )
-from console.terminal import clean, complain, is_main_process, say
+from console.terminal import clean, complain, is_main_process, quiet_libraries, say
 from data.files import DataError
+from evaluation.check import require_machine
 from machine import hardware
-from machine.launch import device_line, launched_here, on_this_machine, read_for, require
-from runs.lock import unwritten
+from machine.launch import device_line, launched_here, on_this_machine, read_for
+from runs.state import unwritten
 from schema.recipe import Recipe
 from stages.table import STAGES, Stage, now_called
 from training.process_group import FAILED, LINGER, is_lost, leave, leave_group
@@ -122,7 +121,6 @@ ALL = 10**9
 TYPES = {
     "text": str,
     "int": int,
-    "float": float,
     "path": Path,
     "gpu": hardware.gpu_named,
     "count": _count,
@@ -142,7 +140,7 @@ def recipe_arguments(parser: argparse.ArgumentParser):
     """The two arguments of every stage that reads a recipe."""
     parser.add_argument("recipe", help="recipes/x.yaml")
     words = "override a key of the recipe"
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help=words)
+    parser.add_argument("overrides", nargs="*", default=[], metavar="section.key=value", help=words)
 
 
 def begin(name: str, recipe: Recipe, stages: tuple[str, ...]) -> Recipe:
@@ -155,7 +153,7 @@ def begin(name: str, recipe: Recipe, stages: tuple[str, ...]) -> Recipe:
         RecipeError: something is missing.
     """
     fitted = on_this_machine(recipe)
-    require(fitted, stages)
+    require_machine(fitted, stages)
     say(f"{name}: {device_line(fitted, recipe.model.dtype)}")
     quiet_libraries()
     return fitted
@@ -229,29 +227,3 @@ def _say_once(text: str):
     if file:
         record = {"message": clean(text).strip(), "timestamp": int(time.time())}
         Path(file).write_text(json.dumps(record), "utf-8")
-
-
-def quiet_libraries():
-    """Keep the libraries' notes off the screen; their errors, and on the first process their
-    warnings, stay."""
-    import transformers
-
-    # A checkpoint has only one of two tied weights, so a resumed run reports the other as missing.
-    _drop_notes("transformers.trainer", "There were missing keys in the checkpoint model loaded")
-    # The same batch may be divided among more processes than before; we refuse a run whose batch
-    # has changed.
-    _drop_notes("transformers.trainer_utils", "do not match the ones in the `trainer_state.json`")
-    # DeepSpeed calls torch's collectives by former names, at each step.
-    warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
-    # No recipe changes the vocabulary, and training/train.py keeps peft from asking the Hub
-    # whether it was changed.
-    warnings.filterwarnings("ignore", "Unable to fetch remote file|Could not find a config file in")
-    transformers.utils.logging.disable_progress_bar()
-    if not is_main_process():
-        transformers.utils.logging.set_verbosity_error()
-        warnings.simplefilter("ignore")
-
-
-def _drop_notes(logger: str, text: str):
-    """Drop a logger's messages that contain the text."""
-    logging.getLogger(logger).addFilter(lambda record: text not in record.getMessage())

@@ -9,8 +9,7 @@ import glob
 from pathlib import Path
 
 from console.terminal import say, say_markdown
-from runs.files import write_whole
-from runs.lock import lock
+from runs.files import lock, write_whole
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
 

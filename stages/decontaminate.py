@@ -3,10 +3,9 @@ drops them."""
 
 from collections import defaultdict
 
-from console.terminal import say
+from console.terminal import quiet_libraries, say
 from data.identity import overlaps
 from schema.recipe import Recipe
-from stages.cli import quiet_libraries
 from training.problem_sets import load_benchmarks, train_and_validation
 
 SHOWN = 5

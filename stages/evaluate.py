@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, make_line, say, say_markdown
-from runs.lock import lock
+from runs.files import lock
 from runs.records import VALIDATION
+from runs.state import read_run
 from schema.names import samplings
 from schema.recipe import Recipe
 from schema.sections import Sampling
@@ -110,13 +111,11 @@ def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list
     """Write the evaluated runs' cards and pages again, and print what each stage gained on each
     benchmark."""
     from evaluation import report
-    from viewer.page import write_beside
 
     runs = [contestant.trained for contestant in contestants if contestant.trained]
     page = None
     for run_folder in runs:
-        write_again(run_folder)
-        page = write_beside(run_folder)
+        page = write_again(run_folder)
     if page:  # of the last stage, beside those before it
         say(f"page: {page}, for any browser")
     if runs:
@@ -142,7 +141,7 @@ def complete(
     from evaluation.engines import engine, max_new_tokens
     from training.memory import model_config
     from training.model import load_tokenizer
-    from training.rows import window_of
+    from training.problem_sets import window_of
 
     recipe = contestants[0].recipe
     tokenizer = load_tokenizer(recipe)
@@ -166,13 +165,18 @@ def complete(
             stored.complete(completers[models.index(trained)])
 
 
-def write_again(folder: Path):
-    """Write a run's card and report with the new results, or say why they cannot be written."""
+def write_again(folder: Path) -> Path | None:
+    """Write a run's card, report and page with the new results, or say why they cannot be written.
+    Return the page."""
     from evaluation import run_pages
+    from viewer.page import write_beside
 
     try:
-        page = run_pages.write(folder)
-        if page.name == "report.md":
-            say(f"report: {page}")
+        run = read_run(folder)
+        report = run_pages.write(run)
     except RecipeError as error:
         say(f"not written: the report of {folder} ({error})")
+        return None
+    if report.name == "report.md":
+        say(f"report: {report}")
+    return write_beside(run)

@@ -8,30 +8,31 @@ the reference policy is then the warm start, of which the trainer keeps a frozen
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from console.faults import RunStopped
 from console.terminal import duration
 from data.problems import weighted
-from runs.checkpoints import altered
+from runs.state import altered
 from schema.recipe import Recipe
-from stages.frame import Start, Trained, Training, train_stage
+from stages.frame import Start, Trained, Training, conclude, train_stage
 from training.problem_sets import share_validation
 from training.watch import advice_on
 
 
-def main(recipe: Recipe):
-    """Train a recipe's policy with GRPO, from its warm start where it has one."""
-    train_stage("grpo", recipe, train_on_rewards)
+def main(recipe: Recipe) -> dict[str, Any]:
+    """Train a recipe's policy with GRPO, from its warm start where it has one. Return the run's
+    summary."""
+    return conclude(train_stage("grpo", recipe, train_on_rewards), recipe)
 
 
 def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     """Yield GRPO's trainer, and once `train_stage` has trained it, the summary of the run."""
     from evaluation.sample import rows_by_pass_rate
+    from training.callbacks import time_by_part
     from training.memory import validation_that_fit
-    from training.progress import time_by_part
-    from training.saving import check_adapter
     from training.train import sharded
-    from training.trainer import grpo_trainer
+    from training.trainer import check_adapter, grpo_trainer
     from training.vllm_server import require_server
 
     recipe = start.recipe

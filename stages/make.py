@@ -2,9 +2,10 @@
 fails.
 
 make hands its options on in the environment, because a run's folder may be called `$(shell …)` or
-hold quotes: here they become the words of a command line, which no shell reads.
+hold quotes: here they become the words of a command line, which no shell reads. The last word names
+those that stand on make's own command line.
 
-    RECIPE=tiny-arithmetic ARGS="seed=2" python -m stages make grpo
+    RECIPE=tiny-arithmetic GPU=24 python -m stages make check "RECIPE GPU"
 """
 
 import contextlib
@@ -31,7 +32,7 @@ RATE_SEED = 101  # none of those of `make seeds`, which then judge the chosen ra
 
 def main(words: list[str]):
     """Run a target of make, and exit with the code of the stage that ended it."""
-    [target] = words
+    target, *options = words
     if not os.environ.get("ACCELERATE"):
         # Without a launcher, one GPU is used, however many there are.
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
@@ -41,12 +42,26 @@ def main(words: list[str]):
     # Of the stages of a chain only the last names the next step.
     os.environ["MAKE_TARGET"] = CHAIN if target in ("seeds", "tune") else target
     running = Running()
-    for command in commands(target, os.environ):
+    for command in commands(target, as_chosen(os.environ, " ".join(options).split())):
         code = running.code_of(command)
         if code == MISTAKE:
             silence_make()
         if code:
             sys.exit(code)
+
+
+def as_chosen(environment: Mapping[str, str], options: list[str]) -> dict[str, str]:
+    """The environment without the options of stages that make's command line does not set: a GPU or
+    a FILE there may be another program's.
+
+    Args:
+        options: the names of those that it sets.
+    """
+    of_stages = set()
+    for stage in STAGES.values():
+        of_stages |= {option.variable for option in stage.options}
+    unset = of_stages.difference(options)
+    return {name: value for name, value in environment.items() if name not in unset}
 
 
 def silence_make():
@@ -120,7 +135,7 @@ def _chain(stage: Stage, recipe: list[str], environment: Mapping[str, str]) -> I
     """The check, and then the stages of a target."""
     if stage.checks is not None:
         overrides = [word for word in recipe if "=" in word and not word.startswith("-")]
-        yield ["preflight", recipe[0], *overrides, "--stages", *stage.checks]
+        yield ["check", recipe[0], *overrides, "--fast", "--stages", *stage.checks]
     words = [*recipe, *_option_words(stage, environment)]
     for step in stage.chain or (stage.name,):
         name, *flags = step.split()

@@ -5,12 +5,10 @@ import dataclasses
 import os
 
 from console.faults import NotReached
-from console.terminal import make_command, say, say_markdown
+from console.terminal import make_command, quiet_libraries, say, say_markdown
 from machine.hardware import GPU
 from machine.launch import is_launched, launched_here, this_machine, to_machine
-from schema.libraries import require_values
-from schema.settings import Recipe
-from stages.cli import quiet_libraries
+from schema.settings import Recipe, require_values
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_gpu
 from training.model import load_tokenizer
 from training.problem_sets import prompt_lengths, train_and_validation

@@ -13,21 +13,17 @@ from pathlib import Path
 from peft import PeftModel
 
 from console.faults import RecipeError, said_by_library
-from console.terminal import make_command, say
+from console.terminal import make_command, quiet_libraries, say
 from data import prompt
 from evaluation.run_pages import model_card
-from runs.files import sync_tree, weights_hash, write_whole
-from runs.identity import find_run
-from runs.lock import lock
+from runs.files import lock, sync_tree, weights_hash, write_whole
+from runs.identity import MERGED_FROM, find_run, require_merged_from
 from runs.records import some_groups
-from runs.state import RunState, read_ours
+from runs.state import RunState
 from schema.recipe import Recipe
-from stages.cli import quiet_libraries
-from training.merging import merge_at_random, separate_shared
+from training.merging import log_probabilities, merge_at_random, separate_shared
 from training.model import load_model, load_tokenizer
-from training.saving import log_probabilities
 
-MERGED_FROM = "merged_from.json"  # the hashes of the trained policy's weights
 # Nats between the log-probabilities of the merged model and of the adapter on its base: the largest
 # difference in float32; the mean in 16 bits, where the order of the sums alone makes up to 0.03.
 LIMIT = {"float32": 1e-3, "bfloat16": 0.05, "float16": 0.05}
@@ -43,7 +39,7 @@ def main(recipe: Recipe):
         message = f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"
         raise RecipeError([message])
     if merged.exists():
-        _require_made_from(merged, trained)
+        require_merged_from(trained, merged)
         say(f"merged already, in {merged}; delete it to merge again")
         return
     tokenizer = load_tokenizer(recipe)
@@ -81,13 +77,6 @@ def main(recipe: Recipe):
     _finish(partial, merged, policy)
     say(f"merged model in {merged}: its {described}")
     say(f"next: {make_command('evaluate', recipe, MODEL=[merged])}")
-
-
-def _require_made_from(merged: Path, trained: Path):
-    """Refuse a merged model of other weights than the run has now: it was trained on, or anew."""
-    if read_ours(merged / MERGED_FROM) != {"weights": weights_hash(trained)}:
-        message = f"{merged} was not made from the policy that is in {trained} now"
-        raise RecipeError([f"{message}: delete it, and the same command merges that one"])
 
 
 def _finish(partial: Path, merged: Path, policy: RunState):

@@ -8,8 +8,8 @@ how much of the sampling would be in vain. `data.pass_rate` then chooses the pro
 from console.faults import RecipeError
 from console.terminal import make_command, say, say_markdown
 from evaluation import sample
+from runs.files import lock
 from runs.identity import PASS_RATES
-from runs.lock import lock
 from schema.recipe import Recipe
 from stages.cli import begin
 from training.model import load_tokenizer

@@ -17,8 +17,7 @@ from console.faults import OUT_OF_MEMORY, RunStopped
 from console.terminal import make_command, say
 from data import prompt
 from machine.launch import is_launched
-from schema.libraries import require_values, training_config
-from schema.settings import Recipe
+from schema.settings import Recipe, require_values, training_config
 from stages.cli import begin
 from training import memory
 from training.model import load_tokenizer
@@ -29,7 +28,7 @@ from training.trainer import grpo_trainer
 
 def main(recipe: Recipe):
     """Try a recipe's largest step, for real, and say how much memory it took."""
-    recipe = begin("probe", recipe, ("grpo",))
+    recipe = begin("probe", recipe, ("grpo", "probe-memory"))
     began = time.monotonic()
     require_values(recipe, "grpo", is_launched())
     free, ended = [], threading.Event()

@@ -7,8 +7,8 @@ only for half an hour.
 
 from console.faults import Fault, RecipeError
 from console.terminal import make_command, say
+from runs.files import lock
 from runs.identity import find_run
-from runs.lock import lock
 from schema.recipe import Recipe
 from stages.cli import begin
 from training.problem_sets import load_train

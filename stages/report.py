@@ -10,15 +10,16 @@ from console.faults import Fault, RecipeError
 from console.terminal import say, say_markdown
 from evaluation import run_pages
 from evaluation.report import write
-from runs.lock import lock
+from runs.files import lock
 from runs.records import LABELS
+from runs.state import read_run
 
 
 def main(folder: Path):
     """Write the report of finished answers, or of a finished run, again."""
     for run_folder in (folder, folder / "grpo"):
-        if (run_folder / "recipe.yaml").is_file():
-            say(f"report: {run_pages.write(run_folder)}")
+        if any((run_folder / name).is_file() for name in ("recipe.yaml", "metrics.jsonl")):
+            say(f"report: {run_pages.write(read_run(run_folder))}")
             return
     labels = []
     for file in folder.glob("*.jsonl"):

@@ -8,27 +8,29 @@ because the warm start is a place to begin from, not a result.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from console.faults import Fault, RecipeError, said_by_library
 from console.terminal import say
 from data import prompt
-from schema.libraries import adapter_config
 from schema.names import tools_of
 from schema.recipe import Recipe
-from stages.frame import Start, Trained, Training, train_stage
+from schema.settings import adapter_config
+from stages.frame import Start, Trained, Training, conclude, train_stage
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def main(recipe: Recipe, if_needed: bool = False):
-    """Train the SFT warm start of a recipe."""
+def main(recipe: Recipe, if_needed: bool = False) -> dict[str, Any]:
+    """Train the SFT warm start of a recipe. Return the run's summary, which is empty if the recipe
+    has no warm start."""
     if recipe.sft is not None:
-        train_stage("sft", recipe, train_on_solutions)
-    elif not if_needed:
-        message = "it has no `sft` section: there is no warm start to train"
-        raise RecipeError([Fault(recipe.place(), message)])
+        return conclude(train_stage("sft", recipe, train_on_solutions), recipe)
+    if if_needed:
+        return {}
+    message = "it has no `sft` section: there is no warm start to train"
+    raise RecipeError([Fault(recipe.place(), message)])
 
 
 def train_on_solutions(start: Start) -> Iterator[Training | Trained]:

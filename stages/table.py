@@ -28,7 +28,7 @@ class Option:
 
     Attributes:
         name: as it is on the command line; without dashes it is an argument by its place.
-        kind: what it holds: `text`, `int`, `float`, `path`, `gpu`, `count` (from 1 up), `count or
+        kind: what it holds: `text`, `int`, `path`, `gpu`, `count` (from 1 up), `count or
             all`; `flag` holds nothing; `texts` are several words; `repeated` may be said again.
         variable: the option of make that sets it.
     """
@@ -61,7 +61,7 @@ class Stage:
     """A stage: `python -m stages NAME` runs `main` of the file stages/NAME.py.
 
     Attributes:
-        checks: for which stages `make` first checks the recipe and this machine; None: for none.
+        checks: for which stages `make` first checks the recipe (`check --fast`); None: for none.
         chain: the stages that `make` runs one after the other, with their options, if not this one.
         takes_recipe: whether its first arguments are a recipe and overrides of its keys.
     """
@@ -118,11 +118,6 @@ ROWS = (
         options=(
             GPU,
             Option(
-                "--tokens-per-second",
-                "sampled and trained on, by all processes together; gives the hours",
-                kind="float",
-            ),
-            Option(
                 "--show",
                 "print every value, and where it comes from",
                 kind="flag",
@@ -133,6 +128,14 @@ ROWS = (
                 "print only the command of the vLLM server that the recipe samples from",
                 kind="flag",
             ),
+            Option("--fast", "only what needs no library, before --stages begin", "flag"),
+            Option(
+                "--stages",
+                "which begin, with --fast",
+                "texts",
+                choices=("sft", "grpo", "probe-memory", "evaluate"),
+            ),
+            Option("--machines", "on how many machines, where not on one, with --fast", "int"),
         ),
     ),
     Stage(
@@ -222,7 +225,7 @@ ROWS = (
         "probe-memory",
         OWN,
         "try one real step of the largest size, before a run reaches it",
-        checks=("grpo",),
+        checks=("grpo", "probe-memory"),
     ),
     Stage(
         "decontaminate",
@@ -306,14 +309,6 @@ ROWS = (
         ),
         takes_recipe=False,
     ),
-    Stage(
-        "preflight",
-        help="check what needs no library, before other stages begin",
-        options=(
-            Option("--stages", "which begin", "texts", choices=("sft", "grpo", "evaluate")),
-            Option("--machines", "on how many machines, where not on one", "int"),
-        ),
-    ),
     Target("help", DEVELOP, "list the targets that a user needs"),
     Target("help-dev", DEVELOP, "list the targets for who changes the code"),
     Target(
@@ -384,6 +379,7 @@ FOR_ALL = re.compile(
 # Names of earlier versions, and what they are called now.
 FORMER_NAMES = {
     "own-solutions": "rejection-sampling",
+    "preflight": "check --fast",
     "CARD": "GPU",
     "--card": "--gpu",
     "--held-out": "--validation",

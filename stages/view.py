@@ -13,8 +13,8 @@ from console.faults import RecipeError
 from console.terminal import say
 from runs.files import write_whole
 from runs.records import find_runs, name_of
-from viewer.lab import standalone_lab
-from viewer.page import NAME, standalone_page
+from runs.state import RunState
+from viewer.page import NAME, standalone_lab, standalone_page
 
 OUTPUTS = Path("outputs")
 
@@ -27,7 +27,7 @@ def main(runs: list[str], html: Path | None, lab: bool):
     if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
         message = f"HTML={file}: name a file that ends in .html, in a folder that is there"
         raise RecipeError([message])
-    text = standalone_lab() if lab else standalone_page(folders)
+    text = standalone_lab() if lab else standalone_page(list(map(RunState.read, folders)))
     try:
         write_whole(file, text)
     except OSError as error:

@@ -9,7 +9,8 @@ import json
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from schema import configs, libraries
+from schema import configs
+from schema.settings import section_class
 
 
 def text() -> str:
@@ -17,7 +18,7 @@ def text() -> str:
     sections = []
     for section in configs.SECTIONS:
         lines = []
-        for name, field in fields_of(libraries.section_class(section)).items():
+        for name, field in fields_of(section_class(section)).items():
             lines.append(f"  {json.dumps(name)}: {json.dumps(field)}")
         sections.append(f"{json.dumps(section)}: {{\n" + ",\n".join(lines) + "\n}")
     return "{\n" + ",\n".join(sections) + "\n}\n"

@@ -94,10 +94,10 @@ def far_below_quadratic():
     assert time.process_time() - started < 5
 
 
-def read_recipe(path: object, overrides=(), check=()) -> tuple[Recipe | None, list[Fault]]:
+def read_recipe(path: object, overrides=()) -> tuple[Recipe | None, list[Fault]]:
     """A recipe and no faults, or None and its faults."""
     try:
-        return load_recipe(path, overrides, check), []
+        return load_recipe(path, overrides), []
     except RecipeError as error:
         return None, error.faults
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from runs.checkpoints import write_manifest
+from runs.state import write_manifest
 from schema import configs
 from schema.sections import OWN_SECTIONS
 from stages.table import FOR_ALL, TARGETS

@@ -24,11 +24,11 @@ from transformers import (
 from console.faults import Fault, RecipeError, said_by_library
 from console.terminal import make_command
 from machine.launch import shares_weights
-from schema import libraries
 from schema.recipe import Recipe
+from schema.settings import adapter_config, quantization_config
 from training.merging import adapted_layers
 from training.model import base_model, checked_files, not_loaded, require_modules
-from training.rows import rows_that_fit
+from training.problem_sets import rows_that_fit
 
 GIB = 2**30
 # What vLLM's share of the GPU holds beside weights and cache: its largest forward pass, its
@@ -162,7 +162,7 @@ def _require_dense(model: torch.nn.Module, recipe: Recipe):
     if any(".experts." in name for name, _ in model.named_parameters()):
         message = "the memory of a mixture of experts is not estimated; it is tried by "
         message += make_command("probe-memory", recipe)
-        raise NotEstimated([Fault(recipe.place("model"), message, "note")])
+        raise NotEstimated([Fault(recipe.place("model"), message, "hint")])
 
 
 def _sampling(
@@ -220,14 +220,14 @@ def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
         if recipe.adapter is not None:
             require_modules(recipe, model)
             with said_by_library(recipe.place("adapter", "target_modules")):
-                model = get_peft_model(model, libraries.adapter_config(recipe))
+                model = get_peft_model(model, adapter_config(recipe))
     return model
 
 
 def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
     """(bytes of frozen weights, bytes of trained weights). With NF4 the weights of linear layers
     other than the head take half a byte each, and their quantisation constants."""
-    quantization = libraries.quantization_config(recipe)
+    quantization = quantization_config(recipe)
     linear = set()
     if quantization is not None and quantization.load_in_4bit:
         for name, module in model.named_modules():

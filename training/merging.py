@@ -172,3 +172,41 @@ def separate_shared(model: PeftModel):
             setattr(layer, name, torch.nn.Parameter(weight.detach().clone(), requires_grad=False))
         model.get_base_model().config.get_text_config().tie_word_embeddings = False
         model.get_base_model().config.tie_word_embeddings = False
+
+
+@torch.inference_mode()
+def log_probabilities(
+    model: torch.nn.Module, prompts: list[list[int]], autocast: torch.dtype | None = None
+) -> torch.Tensor:
+    """Log-probabilities of the prompts' own tokens, all but each prompt's first: shape (sum of
+    len(prompt) - 1,).
+
+    Args:
+        prompts: token ids.
+        autocast: compute under autocast to it.
+    """
+    training = model.training
+    model.eval()
+    by_prompt = []
+    for ids in prompts:
+        batch = torch.tensor([ids], device=next(model.parameters()).device)
+        with torch.autocast(batch.device.type, autocast, enabled=autocast is not None):
+            logits = model(input_ids=batch).logits[0, :-1].float()
+        by_prompt.append(torch.log_softmax(logits, -1).gather(-1, batch[0, 1:, None])[:, 0].cpu())
+    model.train(training)
+    return torch.cat(by_prompt)
+
+
+def adapter_error(
+    trained: torch.nn.Module,
+    clean: torch.nn.Module,
+    prompts: list[list[int]],
+    autocast: torch.dtype | None = None,
+) -> float:
+    """The largest difference, in nats, between a token's log-probability under the trained policy
+    and under its saved adapter on a clean base. `autocast`: to which the trainer has wrapped the
+    policy."""
+    clean = clean.to(next(trained.parameters()).device)
+    of_policy = log_probabilities(trained, prompts, autocast)
+    of_saved = log_probabilities(clean, prompts, autocast)
+    return (of_policy - of_saved).abs().max().item()

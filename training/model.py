@@ -37,11 +37,9 @@ from console.terminal import say
 from data import hub, prompt
 from machine import hardware
 from runs.files import hash_of_model, is_adapter
-from runs.versions import BASE, model_when_trained
-from schema import libraries
-from schema.advice import fault_at
+from runs.identity import BASE, model_when_trained
 from schema.recipe import Recipe
-from schema.values import as_list
+from schema.settings import quantization_config
 from training import chat_templates, model_files
 from training.cpu import is_large_on_cpu, speed_up, speed_up_adapter
 from training.merging import without_adapter
@@ -297,7 +295,7 @@ def load_model(
     if trained is None or has_adapter:
         name = base_model(recipe)
         revision = recipe.model.revision
-    quantization = libraries.quantization_config(recipe)
+    quantization = quantization_config(recipe)
     options = {
         "attn_implementation": recipe.model.attn_implementation,
         "quantization_config": quantization,
@@ -345,9 +343,10 @@ def require_modules(recipe: Recipe, model: PreTrainedModel):
         _require_names(recipe, key, "module", modules + parameters)
     layers = (recipe.adapter or {}).get("layers_to_transform") or []
     count = model.config.get_text_config().num_hidden_layers
-    if max(as_list(layers), default=0) >= count:
+    numbers = layers if isinstance(layers, list) else [layers]
+    if max(numbers, default=0) >= count:
         message = f"{layers} is too high: the model's layers are 0 to {count - 1}"
-        raise RecipeError([fault_at(recipe, "error", ("adapter", "layers_to_transform"), message)])
+        raise RecipeError([recipe.fault("error", ("adapter", "layers_to_transform"), message)])
 
 
 def _require_names(recipe: Recipe, key: str, kind: str, existing: list[str]):
@@ -364,7 +363,7 @@ def _require_names(recipe: Recipe, key: str, kind: str, existing: list[str]):
         if not any(f".{candidate}".endswith(ending) for candidate in existing):
             endings = {".".join(candidate.split(".")[-parts:]) for candidate in existing}
             message = f"the model has no {kind} {name}{nearest(name, sorted(endings))}"
-            raise RecipeError([fault_at(recipe, "error", ("adapter", key), message)])
+            raise RecipeError([recipe.fault("error", ("adapter", key), message)])
 
 
 def _prepare(model: PreTrainedModel, recipe: Recipe):

@@ -1,10 +1,11 @@
-"""The problems of a recipe: its training rows, its validation rows, and its benchmarks."""
+"""The problems of a recipe: its training rows, its validation rows, and its benchmarks; and the
+prompts that trl's trainer samples from."""
 
-import contextlib
 import heapq
-import io
+import math
 import random
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from console.faults import Fault, NotReached, RecipeError, item
 from console.terminal import say
@@ -18,6 +19,9 @@ from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
 from schema.stages import STAGES, finished
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 NONE_WORKED = (
     "no training problem has a worked solution to learn from: name its column, as `columns:"
     " {reasoning: …}` in data.train, set data.rejection_sampling, to learn the model's own,"
@@ -25,33 +29,19 @@ NONE_WORKED = (
 )
 
 
-def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
-    """What a stage will refuse among the problems that are read on this machine, without the Hub
-    and without a function of the user's. No library needs to be imported to know it.
-
-    Args:
-        trains: whether a stage will learn from them.
-    """
-    train = _read_here(recipe, recipe.data.train)
-    benchmarks = _read_here(recipe, recipe.evaluate.benchmarks)
+def read_here(recipe: Recipe) -> tuple[Recipe, bool]:
+    """The recipe with the data sets alone that are made or read on this machine, without the Hub;
+    and whether its training sets are all there. If not, no problem is held out of those."""
+    train = _are_here(recipe, recipe.data.train)
     is_complete = train == recipe.data.train
     data = replace(recipe.data, train=train)
     if not is_complete:
         data = replace(data, validation=0)
-    evaluate = replace(recipe.evaluate, benchmarks=benchmarks)
-    local = replace(recipe, data=data, evaluate=evaluate)
-    with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
-        rows, _, errors = read(local, is_complete)
-    faults = []
-    for error in errors.values():
-        faults += error.faults
-    if is_complete and trains:
-        faults += unfit(rows, recipe)
-    return faults
+    evaluate = replace(recipe.evaluate, benchmarks=_are_here(recipe, recipe.evaluate.benchmarks))
+    return replace(recipe, data=data, evaluate=evaluate), is_complete
 
 
-def _read_here(recipe: Recipe, entries: list) -> list:
-    """The data sets among these that are made or read on this machine."""
+def _are_here(recipe: Recipe, entries: list) -> list:
     return [entry for entry in entries if is_here(name_and_arguments(entry)[0], recipe.data.dir)]
 
 
@@ -268,3 +258,86 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
     if unreached:
         raise NotReached(unreached)
     return sets
+
+
+# What trl's trainer samples from ------------------------------------------------------------------
+
+
+def rows_that_fit(
+    recipe: Recipe, config, tokenizer, rows: list[dict], kind: str = "problems"
+) -> list[dict]:
+    """The rows whose prompts leave room for the longest completion in the window of the model, and
+    in vLLM's where it samples.
+
+    Args:
+        config: of the model.
+        kind: what the rows are, for the message.
+
+    Raises:
+        RecipeError: there are none.
+    """
+    longest = longest_prompt(recipe, config)
+    system = recipe.prompt.system
+    template_tokens = len(prompt.question_ids(tokenizer, "", system))
+    fitting = []
+    for row in rows:
+        # A token is at least one byte, so most rows need not be tokenised.
+        tokens = template_tokens + len(row["problem"].encode())
+        if tokens > longest or row.get(prompt.TURNS):
+            tokens = len(prompt.question_ids(tokenizer, row, system))
+        if tokens <= longest:
+            fitting.append(row)
+    if not fitting:
+        room = "no room for a prompt"
+        if longest > 0:
+            room = f"{longest:,} tokens for a prompt, and none of the {kind} is that short"
+        place = recipe.place("grpo", "max_completion_length")
+        raise RecipeError([Fault(place, f"grpo.max_completion_length leaves {room}")])
+    if len(fitting) < len(rows):
+        say(
+            f"grpo: left out {len(rows) - len(fitting):,} {kind} whose prompts have more than"
+            f" {longest:,} tokens"
+        )
+    return fitting
+
+
+def window_of(config) -> float:
+    """How many tokens a model reads, infinite where its config sets no limit."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None) or math.inf
+
+
+def longest_prompt(recipe: Recipe, config) -> float:
+    """In tokens, beside the longest completion."""
+    window = window_of(config)
+    grpo = recipe.settings["grpo"]
+    if grpo["use_vllm"] and grpo["vllm_max_model_length"]:
+        window = min(window, grpo["vllm_max_model_length"])
+    return window - grpo["max_completion_length"]
+
+
+def prompt_dataset(rows: list[dict], tokenizer, system: str | None) -> "Dataset":
+    """The rows with the columns `prompt` (messages) and `think_opened`, and with every other one
+    for rewards.
+
+    Raises:
+        DataError: a column has values of several types, half a character, or is nested too deeply.
+    """
+    from datasets import Dataset
+    from pyarrow import ArrowException
+
+    opened = prompt.think_opened(tokenizer)
+    prompted = []
+    for row in rows:
+        columns = for_rewards(row)
+        columns["prompt"] = prompt.messages(row, system)
+        columns["think_opened"] = opened
+        prompted.append(columns)
+    answers = [columns["answer"] for columns in prompted]
+    if len(set(map(type, answers))) > 1 or why_mixed(answers):  # of several sets
+        for columns in prompted:
+            columns["answer"] = str(columns["answer"])
+    try:
+        return Dataset.from_list(prompted)
+    except (ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:
+        reason = "a column has values of several types, half a character, or is nested too deeply"
+        raise DataError(f"data.train: {reason}: {str(error).splitlines()[0]}") from error

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from runs.lock import remove_unused
+from runs.files import remove_unused
 
 LINGER = 15  # seconds in which a process that has lost another waits for its launcher to end it
 FAILED = 3  # as a run that stopped rather than go wrong

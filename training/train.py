@@ -36,17 +36,14 @@ from console.faults import (
 )
 from console.terminal import clean, make_command, say
 from data import hub
-from runs.checkpoints import checkpoints_of, has_training, resume_advice
-from runs.lock import run_folders, unwritten
 from runs.records import public
-from runs.state import RunState
+from runs.state import RunState, checkpoints_of, has_training, resume_advice, run_folders, unwritten
 from schema.recipe import Recipe
 from schema.stages import STAGES, chain
-from training.callbacks import callbacks_of
+from training.callbacks import Progress, callbacks_of
 from training.merging import without_adapter
 from training.model import base_model, name_base
 from training.process_group import in_group, is_lost, leave, leave_group
-from training.progress import Progress
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that
 # torch does not know.

@@ -20,19 +20,20 @@ from transformers import PreTrainedModel, Trainer
 from trl import GRPOConfig, GRPOTrainer
 
 from console.faults import Fault, RecipeError, said_by_library
+from console.terminal import say
+from data import prompt
 from schema.configs import ZERO_VARIANCE
-from schema.libraries import adapter_config
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
+from schema.settings import adapter_config
+from training.callbacks import KeepBest, Stopwatch
 from training.cpu import speed_up_adapter
 from training.greedy_evaluation import GreedyEvaluation
 from training.lean_loss import LeanLoss
-from training.merging import keep_base_exact, merge_at_random, shared_layers
+from training.merging import adapter_error, keep_base_exact, merge_at_random, shared_layers
 from training.model import load_model, load_reward_model
-from training.progress import Stopwatch
-from training.rows import prompt_dataset, rows_that_fit
+from training.problem_sets import prompt_dataset, rows_that_fit
 from training.sampling import Rollout
-from training.saving import KeepBest
 from training.scoring import GuardedReward, Scores, guarded_rewards, zero_variance
 from training.step_rewards import StepAdvantages, attach_step_rewards
 from training.train import keep_adapter_float32, sharded
@@ -212,3 +213,38 @@ def stop_at_the_end(args: GRPOConfig, end_tokens: list[int]):
     all that follows the turn. The end token stays the last one of the completion, as with
     transformers."""
     args.generation_kwargs = {"stop_token_ids": end_tokens} | (args.generation_kwargs or {})
+
+
+def check_adapter(
+    trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[dict], folder: Path
+) -> float:
+    """Check that the saved adapter, loaded as any user will load it, is the trained policy, and say
+    whether it is. Every process loads it, because the processes wait for one another there.
+
+    Returns:
+        the largest difference between their log-probabilities of a token, in nats.
+    """
+    trainer.accelerator.wait_for_everyone()  # the first of them saved it
+    system = recipe.prompt.system
+    prompts = [prompt.question_ids(tokenizer, row, system) for row in rows[:4]]
+    policy = trainer.accelerator.unwrap_model(trainer.model)
+    autocast = None
+    if trainer.args.bf16:
+        autocast = torch.bfloat16
+    elif trainer.args.fp16:
+        autocast = torch.float16
+    error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts, autocast)
+    limit = 0.05
+    if recipe.model.dtype == "float32" and autocast is None:
+        limit = 1e-4
+    if error <= limit:
+        say(
+            "grpo: the saved adapter on a clean base is the trained policy (log-probabilities"
+            f" within {limit:g})"
+        )
+    else:
+        say(
+            "grpo: WARNING: the saved adapter on a clean base is NOT the trained policy:"
+            f" log-probabilities differ by up to {error:.3g}. Evaluate before you trust it"
+        )
+    return error

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from console.faults import Fault, RecipeError
 from console.terminal import is_main_process, say
-from schema.libraries import vllm_dtype
 from schema.recipe import Recipe
+from schema.settings import vllm_dtype
 from training.model import base_model
 
 

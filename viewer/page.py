@@ -3,6 +3,7 @@ network. Whatever a model or a data set wrote is text in it."""
 
 import json
 import os
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -62,21 +63,12 @@ def asset(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def write(file: Path, runs: list[Path]):
-    """Write the page of some runs into a file.
-
-    Raises:
-        OSError: the system refuses the file.
-    """
-    write_whole(file, standalone_page(runs))
-
-
-def write_beside(run: Path) -> Path | None:
+def write_beside(run: RunState) -> Path | None:
     """Write a run's page into its folder, and return its path. What keeps it from being written is
     printed, and ends no training."""
-    file = run / NAME
+    file = run.folder / NAME
     try:
-        write(file, [run])
+        write_whole(file, standalone_page([run]))
     except OSError as error:
         say(f"{file} was not written ({error.strerror or error}): `make view` writes it")
         return None
@@ -87,7 +79,7 @@ def write_beside(run: Path) -> Path | None:
     return file
 
 
-def standalone_page(runs: list[Path]) -> str:
+def standalone_page(runs: list[RunState]) -> str:
     """The page as HTML. A run with many groups has an even sample of them, and the page says so."""
     entries = [f"{_dumped(question)}:{text}" for question, text in _answers(runs).items()]
     content = {
@@ -98,17 +90,16 @@ def standalone_page(runs: list[Path]) -> str:
     return jinja2.Template(asset("page.html")).render(content)
 
 
-def _answers(runs: list[Path]) -> dict[str, str]:
+def _answers(runs: list[RunState]) -> dict[str, str]:
     """The JSON text of each answer, by its question: `runs`, or `0/group/40/3`, which is group 3 of
     step 40 of the first run."""
-    as_json = Json(runs)
+    as_json = Json([run.folder for run in runs])
     answers = {}
     descriptions = []
     for number, run in enumerate(runs):
-        state = RunState.read(run)
-        description = describe(state)
+        description = describe(run)
         descriptions.append(description)
-        answers_of_run = _answers_of(state, description, as_json, LARGEST // len(runs))
+        answers_of_run = _answers_of(run, description, as_json, LARGEST // len(runs))
         for question, text in answers_of_run.items():
             answers[f"{number}/{question}"] = text
     answers["runs"] = as_json.text(descriptions)
@@ -118,7 +109,7 @@ def _answers(runs: list[Path]) -> dict[str, str]:
 def _answers_of(run: RunState, description: dict, as_json: "Json", room: int) -> dict[str, str]:
     """The answers about one run, in about `room` bytes."""
     answers = {
-        "curves": as_json.answer(curves, run.folder),
+        "curves": as_json.answer(curves, run),
         "advice": as_json.answer(advice, run),
         "results": as_json.answer(results, run.folder),
         "about": as_json.answer(about, run),
@@ -295,3 +286,27 @@ def _changes(
         size = size_of(texts)
         limit = min(limit - 1, limit * room // max(1, size))
     return {f"changed/{name}": as_json.text(changes | {"rows": rows})} | texts
+
+
+# The lab: the static page of docs/lab/ as one file ------------------------------------------------
+
+LAB = Path(__file__).parents[1] / "docs/lab"
+
+
+def standalone_lab() -> str:
+    """The lab as HTML that needs no file beside it."""
+    text = _lab_text("index.html")
+    text = re.sub(r'<link rel="stylesheet" href="([\w.]+)">', _style, text)
+    return re.sub(r'<script src="([\w.]+)"></script>', _script, text)
+
+
+def _lab_text(name: str) -> str:
+    return (LAB / name).read_lab_text(encoding="utf-8")
+
+
+def _style(match: re.Match) -> str:
+    return f"<style>{_lab_text(match[1])}</style>"
+
+
+def _script(match: re.Match) -> str:
+    return f"<script>{_lab_text(match[1])}</script>"

@@ -13,14 +13,12 @@ from runs.records import (
     evaluations,
     name_of,
     read_completions,
-    read_metrics,
     reduced,
     run_file,
     stage_of,
 )
 from runs.state import RunState
-from schema.configs import EVAL_CORRECT, SAMPLED_AT_ONCE, SECTIONS, STEP
-from schema.sections import flat
+from schema.configs import EVAL_CORRECT, SAMPLED_AT_ONCE, SECTIONS, STEP, flat
 from schema.settings import to_show
 from training.watch import advice_on
 
@@ -78,14 +76,15 @@ def _weights(rewards: dict[str, dict]) -> tuple[dict[str, float], float | None]:
     return weights, weight_of_steps
 
 
-def curves(run: Path) -> dict[str, list]:
+def curves(run: RunState) -> dict[str, list]:
     """Every number that a run logged, as columns: "step", in order, and for each metric a value or
     None for each step; and `validation/…`, the number of problems in an evaluation and the 95%
     interval of its accuracy. A run that logged too many has an even sample of its steps, and all
     with an evaluation."""
-    run_file(run, "metrics.jsonl")  # raises where it is not a file of this folder
+    if run.logged is None:
+        run_file(run.folder, "metrics.jsonl")  # raises where it is not a file of this folder
     rows: dict[int, dict] = {}
-    for line in read_metrics(run):
+    for line in map(dict, run.metrics):
         row = rows.setdefault(line["step"], {})
         correct = line.pop(EVAL_CORRECT, None)
         if correct:

@@ -16,13 +16,12 @@ from peft import PeftModel, get_peft_model
 
 from data import prompt
 from machine.launch import device_line, to_machine
-from schema import libraries
 from schema.recipe import Recipe, load_recipe
+from schema.settings import adapter_config
 from stages.cli import recipe_arguments
-from training.merging import keep_base_exact, merge_at_random, tuners_of
+from training.merging import keep_base_exact, log_probabilities, merge_at_random, tuners_of
 from training.model import load_model, load_tokenizer
 from training.problem_sets import load_train
-from training.saving import log_probabilities
 
 RATES = (3e-5, 1e-4, 3e-4)
 
@@ -108,7 +107,7 @@ def main():
     recipe_arguments(parser)
     parser.add_argument("--texts", type=int, default=3)
     options = parser.parse_intermixed_args()
-    settings = load_recipe(options.recipe, options.overrides, check=())
+    settings = load_recipe(options.recipe, options.overrides)
     recipe = to_machine(settings)
     dtype = getattr(torch, settings.model.dtype)
     recipe = dataclasses.replace(recipe, model=settings.model)
@@ -118,7 +117,7 @@ def main():
     print("| B | survives: nearest | at random | mean difference, nats: nearest | at random |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     torch.manual_seed(0)
-    model = get_peft_model(load_model(recipe, tokenizer), libraries.adapter_config(recipe)).eval()
+    model = get_peft_model(load_model(recipe, tokenizer), adapter_config(recipe)).eval()
     model, signs = young_adapter(model, texts)
     keep_base_exact(model)
     nearest = {}

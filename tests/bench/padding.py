@@ -35,7 +35,7 @@ def main():
     )
     recipe_arguments(parser)
     options = parser.parse_intermixed_args()
-    recipe = load_recipe(options.recipe, options.overrides, check=())
+    recipe = load_recipe(options.recipe, options.overrides)
     tokenizer = load_tokenizer(recipe)
     settings = recipe.settings["grpo"]
     batch, group = recipe.settings.generation.completions, settings["num_generations"]

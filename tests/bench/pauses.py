@@ -23,11 +23,11 @@ from tests.support import ROOT
 # Stage → phase → the function in which it is stopped, at which of its calls, and after how many
 # seconds in it.
 SHARED = {
-    "preflight": ("stages.frame.require", 1, 0),
+    "check": ("stages.frame.require_machine", 1, 0),
     "setup": ("stages.frame.load_data", 1, 0),
     "loading the model": ("training.model.load_weights", 1, 0.05),
     "a step": ("transformers.Trainer.training_step", 40, 0.01),
-    "saving": ("training.saving.write_manifest", 1, 0.005),
+    "saving": ("training.callbacks.write_manifest", 1, 0.005),
     "the end": ("stages.frame.finish", 1, 0.005),
 }
 PHASES = {

@@ -26,10 +26,10 @@ from random import Random
 import numpy as np
 import torch
 
-from data.json_files import read_lines
 from data.made import arithmetic
 from evaluation.statistics import over_seeds
 from rewards import format_tags, language_consistency
+from runs.files import read_lines
 from tests.support import run_stage
 
 ROOT = Path("outputs/reward-scale")

@@ -65,7 +65,7 @@ def table(sizes: list[str]) -> dict:
             # none is read, and a folder without it is no model
             save_file({}, Path(folder) / "model.safetensors")
             given = [f"model.name_or_path={folder}", "grpo.beta=0.001"]
-            full, lora = (load_recipe(each, given, check=()) for each in (FULL, LORA))
+            full, lora = (load_recipe(each, given) for each in (FULL, LORA))
             ways = {"full": full, "LoRA": lora, "QLoRA": variants(lora)["QLoRA"]}
             parts = {way: estimate(each) for way, each in ways.items()}
         ways = gib_of_sizes[size] = {}

@@ -52,7 +52,7 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
     own_file("by_level_only.py", "def pay(completions, level, **columns):\n    return [1.0]\n")
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "by_level_only.pay: {}"))
-    recipe = load_recipe(path, check=())
+    recipe = load_recipe(path)
     (fault,) = missing_columns(recipe, ["problem", "solution"])
     assert fault.place == Place(str(path), 5)
     assert fault.message.startswith(
@@ -68,7 +68,7 @@ def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_p
     )
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", rewards))
-    recipe, usual = load_recipe(path, check=()), ["problem", "solution", "weight", "level"]
+    recipe, usual = load_recipe(path), ["problem", "solution", "weight", "level"]
     assert missing_columns(recipe, usual) == []
     (fault,) = missing_columns(recipe, [*usual, column])
     assert fault.place == Place(str(path), 5)
@@ -96,7 +96,7 @@ def test_an_argument_that_scripts_call_otherwise_is_led_to_its_column(
     own_file("of_script.py", f"def pay(completions, {argument}, **columns):\n    return [1.0]\n")
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "of_script.pay: {}"))
-    (fault,) = missing_columns(load_recipe(path, check=()), ["problem", "solution"])
+    (fault,) = missing_columns(load_recipe(path), ["problem", "solution"])
     assert fault.message.endswith(
         f"there are problem, solution; rename the argument {argument} to {column}"
     )

@@ -91,7 +91,7 @@ def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
         path = Path(folder) / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        recipe = load_recipe(path, overrides, check=())
+        recipe = load_recipe(path, overrides)
         make, target, *options = shlex.split(make_command("grpo", recipe))
         values = dict(option.split("=", 1) for option in options)
         named = values["RECIPE"]

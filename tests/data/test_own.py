@@ -11,7 +11,7 @@ import httpx
 import pandas as pd
 import pytest
 
-from data import files, hub, limits, prompt
+from data import files, hub, prompt
 from data.files import DataError, DataNotReached
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
@@ -21,8 +21,7 @@ from tests.support import write_lines
 from tests.tables import cases
 from tests.waits import capture
 from training.model import load_tokenizer
-from training.problem_sets import load_train
-from training.rows import prompt_dataset
+from training.problem_sets import load_train, prompt_dataset
 
 CHAT = [
     {"role": "system", "content": "Be brief."},
@@ -218,9 +217,9 @@ def test_a_run_on_golds_in_their_solutions_goes_on(tmp_path):
     ],
 )
 def test_what_reads_a_file_has_limits(work, message, monkeypatch):
-    monkeypatch.setattr(limits, "SECONDS", 1)
-    with pytest.raises(limits.Exceeded, match=message):
-        limits.limited(work)
+    monkeypatch.setattr(files, "SECONDS", 1)
+    with pytest.raises(files.Exceeded, match=message):
+        files.limited(work)
 
 
 def test_the_files_of_a_folder_have_one_limit_together(tmp_path, monkeypatch):

@@ -77,7 +77,7 @@ def copied_judge(own_file):
 
     def scored(server, texts: list[str], **constants) -> list[float | None]:
         copy(server, **constants)
-        recipe = load_recipe("recipes/tiny-arithmetic.yaml", [REWARD], check=())
+        recipe = load_recipe("recipes/tiny-arithmetic.yaml", [REWARD])
         reward = guarded_rewards(recipe)[-1]
         columns = {"problem": ["6 * 7?"] * len(texts), "solution": ["42"] * len(texts)}
         completions = [[{"role": "assistant", "content": text}] for text in texts]

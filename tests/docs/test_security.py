@@ -20,6 +20,7 @@ from data.files import DataError
 from data.problems import load
 from rewards.tools import calculator
 from rewards.verifier import judge
+from runs.state import RunState
 from tests import made_runs
 from tests.support import ROOT, read_recipe, run_stage
 from tests.tables import yaml_text
@@ -177,7 +178,7 @@ def test_a_completion_is_text(canary):
 
 def test_the_page_is_one_file_that_shows_text(tmp_path):
     run = made_runs.run(tmp_path, hostile=True)
-    text = page.standalone_page([run])
+    text = page.standalone_page([RunState.read(run)])
     scripts = len(page.SCRIPTS) + 1  # and the run's answers
     assert (
         len(re.findall("</script", text, re.I)) == len(re.findall("<script", text, re.I)) == scripts

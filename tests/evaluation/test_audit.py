@@ -13,7 +13,7 @@ from tests.support import DISTINCT, refused, run_stage
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
 def test_no_hack_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.checkpoint_problems=5"]
-    audit.main(load_recipe(path, overrides, check=()), rows=20)
+    audit.main(load_recipe(path, overrides), rows=20)
     printed = capsys.readouterr().out
     assert "20 of 20 gold answers are accepted when repeated" in printed
     assert "audit: no reward hack earns more than an honest answer" in printed
@@ -21,7 +21,7 @@ def test_no_hack_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
 
 def audited(reward: str, data: str = "arithmetic", rows: int = 5):
     overrides = [f"rewards={{{reward}}}", f"data.train=[{data}]", "data.validation=1"]
-    audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=()), rows=rows)
+    audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides), rows=rows)
 
 
 LISTS = """
@@ -85,7 +85,7 @@ def test_grpo_does_not_begin_with_a_beaten_reward(source, reward, named, own_fil
     """The message names the reward, the reward hack and the problem."""
     own_file("own.py", source)
     recipe = ["recipes/tiny-arithmetic.yaml", f"rewards={{{reward}}}", f"output_dir={tmp_path}"]
-    message = refused("preflight", *recipe, *BEGIN_GRPO)
+    message = refused("check", "--fast", *recipe, *BEGIN_GRPO)
     assert named in message and "AUDIT=off" in message and "make audit ARGS=" in message
 
 
@@ -97,25 +97,25 @@ def test_grpo_does_not_begin_with_golds_that_no_plain_answer_earns(own_file, tmp
     )
     recipe = ["recipes/tiny-arithmetic.yaml", "data.train=[about.problems]", "data.validation=4"]
     recipe += ["sft=null", f"output_dir={tmp_path}"]
-    message = refused("preflight", *recipe, *BEGIN_GRPO)
+    message = refused("check", "--fast", *recipe, *BEGIN_GRPO)
     assert "36 of 36 golds" in message and "AUDIT=off" in message
-    run_stage("preflight", *recipe, *BEGIN_GRPO, AUDIT="off")
+    run_stage("check", "--fast", *recipe, *BEGIN_GRPO, AUDIT="off")
 
 
 def test_grpo_begins_with_a_beaten_reward_where_the_audit_is_off_or_only_memory_is_probed(tmp_path):
     recipe = ["recipes/tiny-arithmetic.yaml", "rewards={format_tags: {}}", f"output_dir={tmp_path}"]
-    assert "audit" not in run_stage("preflight", *recipe, *BEGIN_GRPO, AUDIT="off").stderr
-    run_stage("preflight", *recipe, "--stages", "grpo")  # make probe-memory
+    assert "audit" not in run_stage("check", "--fast", *recipe, *BEGIN_GRPO, AUDIT="off").stderr
+    run_stage("check", "--fast", *recipe, "--stages", "grpo", "probe-memory")
 
 
 def test_grpo_begins_with_honest_rewards_and_leaves_a_broken_one_to_the_training(
     own_file, tmp_path
 ):
     recipe = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}"]
-    done = run_stage("preflight", *recipe, *BEGIN_GRPO)
+    done = run_stage("check", "--fast", *recipe, *BEGIN_GRPO)
     assert "audit: no reward hack earns more than an honest answer, of 53 ways" in done.stdout
     own_file("own.py", "def away(completions, **columns):\n    raise ConnectionError('no judge')\n")
-    done = run_stage("preflight", *recipe, "rewards.own.away={weight: 0.1}", *BEGIN_GRPO)
+    done = run_stage("check", "--fast", *recipe, "rewards.own.away={weight: 0.1}", *BEGIN_GRPO)
     assert "audit: the rewards were not tried: rewards.own.away: no judge" in done.stderr
 
 

@@ -23,7 +23,7 @@ def _rewards_and_prompts() -> dict[str, str]:
     """One recipe for every combination of rewards and prompt that is trained on GSM8K or MATH."""
     paths = {}
     for path in SHIPPED:
-        recipe = load_recipe(path, check=())
+        recipe = load_recipe(path)
         if "gsm8k" in recipe.data.train or "math" in recipe.data.train:
             paths.setdefault(repr((recipe.rewards, recipe.prompt)), path)
     return {Path(path).stem: path for path in paths.values()}
@@ -46,7 +46,7 @@ RECIPES = _rewards_and_prompts()
 def test_no_hack_beats_honesty_on_real_problems(name, sets, number_of_problems, monkeypatch):
     hacks = {name: respond for name, respond in audit.HACKS.items() if name not in LONG}
     monkeypatch.setattr(audit, "HACKS", hacks)
-    recipe = load_recipe(RECIPES[name], check=())
+    recipe = load_recipe(RECIPES[name])
     rows = []
     for data_set, split in sets:
         rows += load(data_set, split, {}, REAL_DATA)[0]

@@ -33,7 +33,7 @@ TINY = "recipes/tiny-arithmetic.yaml"
 @cases(__file__, "a_incorrect_value_is_a_fault_of_the_recipe")
 def test_a_incorrect_value_is_a_fault_of_the_recipe(override, names):
     with pytest.raises(RecipeError) as fault:
-        load_recipe(TINY, [override], check=())
+        load_recipe(TINY, [override])
     assert len(str(fault.value).splitlines()) == 1
     assert lacking(names, fault.value.faults[0].message) == []
 
@@ -56,7 +56,7 @@ def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_p
     entries += [{str(exam): {"where": {"problem": ["x" * 120]}}}]
     overrides = ["evaluate.temperature=0.6", "evaluate.top_p=0.95", "evaluate.limit=9"]
     overrides += [f"evaluate.benchmarks={entries}"]
-    recipe = load_recipe(TINY, overrides, check=())
+    recipe = load_recipe(TINY, overrides)
     asked = samplings(recipe)
     assert list(asked.values())[:4] == [
         Sampling(temperature=0.6, top_p=0.95, limit=9),
@@ -77,7 +77,7 @@ def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_p
 
 
 def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
-    recipe = load_recipe(TINY, ["evaluate.temperature=0.6"], check=())
+    recipe = load_recipe(TINY, ["evaluate.temperature=0.6"])
     tokenizer, rows = load_tokenizer(recipe), [{"problem": "What is 1 + 1?", "solution": "2"}]
 
     def there(**own):
@@ -96,7 +96,7 @@ def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
 
 
 def test_answers_stay_where_their_weights_are_moved_or_copied(tmp_path):
-    recipe = load_recipe(TINY, check=())
+    recipe = load_recipe(TINY)
     tokenizer, rows = load_tokenizer(recipe), [{"problem": "What is 1 + 1?", "solution": "2"}]
 
     def completions_of(run):
@@ -124,7 +124,7 @@ def test_answers_stay_where_their_weights_are_moved_or_copied(tmp_path):
 
 
 def test_stored_answers_are_judged_anew_by_another_verifier(tmp_path, monkeypatch, capsys):
-    recipe = load_recipe(TINY, check=())
+    recipe = load_recipe(TINY)
     tokenizer = load_tokenizer(recipe)
     rows = [{"problem": f"What is {n} + 1?", "solution": str(n + 1)} for n in range(3)]
 
@@ -159,7 +159,7 @@ def test_stored_answers_are_judged_anew_by_another_verifier(tmp_path, monkeypatc
 
 
 def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_correct(tmp_path, capsys):
-    recipe = load_recipe(TINY, check=())
+    recipe = load_recipe(TINY)
     problems = ["What is 1 + 1?", "1 + 1? " * 100, "What is 2 + 2?"]
     rows = [{"problem": problem, "solution": "2"} for problem in problems]
     base = Contestant("base", recipe)
@@ -183,7 +183,7 @@ def test_a_prompt_that_leaves_no_room_is_not_asked_and_counts_as_not_correct(tmp
 
 
 def test_long_validation_problems_are_left_out_before_they_are_shared(capsys):
-    recipe = load_recipe(TINY, check=())
+    recipe = load_recipe(TINY)
     rows = [{"problem": problem} for problem in ("1 + 1?", "1 + 1? " * 100, "2 + 2?")]
     fitting = validation_that_fit(recipe, load_tokenizer(recipe), rows)
     assert fitting == [rows[0], rows[2]]
@@ -204,7 +204,7 @@ def test_vllm_samples_as_it_is_asked(monkeypatch):
         ]
 
     tokenizer = SimpleNamespace(eos_token_id=0, decode=lambda tokens, **_: str(tokens))
-    recipe = load_recipe(TINY, ["evaluate.max_new_tokens=9"], check=())
+    recipe = load_recipe(TINY, ["evaluate.max_new_tokens=9"])
     policy = _by_vllm(SimpleNamespace(generate=generate), None, recipe, tokenizer)
     expected = [("[5]", 1, False, None)] * 2
     assert policy([[1], [2]], 7, Sampling(64, 0.6, 0.95, more={"top_k": 3})) == expected
@@ -214,7 +214,7 @@ def test_vllm_samples_as_it_is_asked(monkeypatch):
 
 def refused(message: str, *overrides: str, trained=None):
     """No engine can be had, and a message that matches says why."""
-    recipe = replace(load_recipe(TINY, [*overrides], check=()), machine=this_machine())
+    recipe = replace(load_recipe(TINY, [*overrides]), machine=this_machine())
     with pytest.raises(RecipeError, match=message), engine(recipe, None, [trained], 10):
         pass
 
@@ -255,7 +255,7 @@ def test_vllm_computes_in_what_training_computes_in(
     monkeypatch.setattr(hardware, "has_arithmetic", lambda _: bfloat16)
     overrides = ["evaluate.engine=vllm", *overrides]
     refused("that is all", *overrides)
-    recipe = replace(load_recipe(TINY, overrides, check=()), machine=this_machine())
+    recipe = replace(load_recipe(TINY, overrides), machine=this_machine())
     served = vllm_server.command(recipe)
     recorded = completions.completion_settings(Contestant("base", recipe), [], [])["dtype"]
     assert f"--dtype={computes_in} " in served
@@ -270,7 +270,7 @@ def test_who_shares_an_engine(tmp_path):
         (tmp_path / name / "adapter_config.json").write_text("{}")
     models = [None, None, tmp_path / "sft", tmp_path / "grpo", tmp_path]
     for engines, groups in (("vllm", [4, 1]), ("transformers", [2, 1, 1, 1])):
-        recipe = load_recipe(TINY, [f"evaluate.engine={engines}"], check=())
+        recipe = load_recipe(TINY, [f"evaluate.engine={engines}"])
         assert [
             len(list(each)) for _, each in groupby(models, key=lambda model: shared(recipe, model))
         ] == groups

@@ -51,7 +51,7 @@ def test_a_long_text_that_the_problem_has_is_an_option():
 @cases(__file__, "levels")
 def test_above_a_tenth_of_bad_golds_is_an_error(bad, audit, level, monkeypatch):
     monkeypatch.setenv("AUDIT", audit)
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     sample = [f"approx. {number}" for number in range(bad)]
     sample += [str(number) for number in range(20 - bad)]
     gradable, ungraded = golds.some_golds(rows_of(sample), recipe)

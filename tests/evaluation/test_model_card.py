@@ -47,7 +47,7 @@ def folder_of(arguments: list[str]) -> Path:
 
 @pytest.mark.parametrize("stage", ["grpo", "merged"])
 def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments, tmp_path):
-    recipe = load_recipe(arguments[0], arguments[1:], check=())
+    recipe = load_recipe(arguments[0], arguments[1:])
     tokenizer = load_tokenizer(recipe)
     asked = prompt.prompt_ids(tokenizer, prompt.messages(QUESTION, recipe.prompt.system))
     policy = load_model(recipe, tokenizer, folder_of(arguments) / "grpo")

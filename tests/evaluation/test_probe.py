@@ -94,7 +94,7 @@ def test_the_engine_is_given_the_sampling_of_training():
     overrides = ["sft=null", "grpo.top_p=0.9", "grpo.top_k=1", "grpo.temperature=3"]
     overrides += ["grpo.max_completion_length=7"]
     overrides += ["evaluate.samples=3", "evaluate.temperature=0.5"]
-    recipe = load_recipe(TINY, overrides, check=())
+    recipe = load_recipe(TINY, overrides)
     policy = sample.starting_policy(recipe)
     more = {"top_k": 1, "repetition_penalty": 1.0}
     assert policy.sampling_or_default() == Sampling(temperature=3.0, top_p=0.9, more=more)
@@ -111,9 +111,9 @@ def test_the_engine_is_given_the_sampling_of_training():
 
 def test_options_that_the_engine_lacks_are_refused():
     overrides = ["sft=null", "grpo.generation_kwargs={min_new_tokens: 3}"]
-    policy = sample.starting_policy(load_recipe(TINY, overrides, check=()))
+    policy = sample.starting_policy(load_recipe(TINY, overrides))
     assert policy.sampling_or_default().more["min_new_tokens"] == 3
-    other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
+    other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"])
     message = r"are options of transformers: a probe needs evaluate\.engine: transformers"
     with pytest.raises(RecipeError, match=message):
         sample.starting_policy(other)

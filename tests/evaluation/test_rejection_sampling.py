@@ -46,7 +46,7 @@ def test_few_are_kept_of_a_problem_and_none_twice():
 
 
 def recipe_of(folder, *overrides: str):
-    return load_recipe(TINY, [f"output_dir={folder}", *overrides], check=())
+    return load_recipe(TINY, [f"output_dir={folder}", *overrides])
 
 
 def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from console.faults import RecipeError
 from evaluation import pictures, run_pages
 from runs.files import weights_hash
-from runs.state import RunState
+from runs.state import RunState, read_run
 from tests.console.test_terminal import kinds
 from tests.evaluation.test_report import answers
 from tests.made_runs import chat, write_json
@@ -81,7 +81,7 @@ def evaluated(run: Path, correct: list[bool], weights: str | None = None):
 
 def written(run: Path) -> tuple[str, str]:
     """(report, card) of a run."""
-    assert run_pages.write(run) == run / "report.md"
+    assert run_pages.write(read_run(run)) == run / "report.md"
     return (run / "report.md").read_text(), (run / "README.md").read_text()
 
 
@@ -187,7 +187,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     before = sorted(run.rglob("*"))
     (run / "summary.json").rename(run / "kept")
     with pytest.raises(RecipeError, match="holds no finished run"):
-        run_pages.write(run)
+        run_pages.write(read_run(run))
     (run / "kept").rename(run / "summary.json")
     program = "import sys; from pathlib import Path; from runs.lock import lock\n"
     program += "lock(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
@@ -195,7 +195,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     with start_command([sys.executable, "-c", program, str(run)], **pipes) as holder:
         assert holder.stdout.readline() == "locked\n"
         with pytest.raises(RecipeError, match=f"in use by process {holder.pid}"):
-            run_pages.write(run)
+            run_pages.write(read_run(run))
         holder.stdin.close()
     assert sorted({*run.rglob("*")} - {run / ".lock"}) == before
 

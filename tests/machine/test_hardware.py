@@ -12,9 +12,9 @@ from machine import hardware
 from machine.launch import device_line, on_this_machine, to_machine
 from runs import identity
 from runs.state import RunState
-from runs.versions import versions_of
-from schema.libraries import training_config
+from runs.writing import versions_of
 from schema.recipe import load_recipe
+from schema.settings import training_config
 from tests.support import ROOT, read_lines, run_stage
 from tests.tables import cases
 from training import memory
@@ -49,7 +49,7 @@ def machine(monkeypatch):
 
 
 def recipe(*overrides: str):
-    return load_recipe("recipes/smollm2-arithmetic.yaml", overrides, check=())
+    return load_recipe("recipes/smollm2-arithmetic.yaml", overrides)
 
 
 def test_a_gpu_that_torch_cannot_use_stops_the_run(machine):
@@ -212,7 +212,7 @@ def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
 
 def test_a_quantised_model_computes_in_the_same_dtype(machine):
     machine()
-    fitted = to_machine(load_recipe("recipes/qwen-7b-qlora.yaml", check=()))
+    fitted = to_machine(load_recipe("recipes/qwen-7b-qlora.yaml"))
     assert fitted.model.dtype == fitted.quantization["bnb_4bit_compute_dtype"] == "float32"
 
 

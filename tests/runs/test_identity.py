@@ -10,15 +10,15 @@ from transformers import TrainerState, TrainingArguments
 
 from console.faults import RecipeError
 from runs import identity, writing
-from runs.identity import find_run
+from runs.identity import BASE, find_run
 from runs.state import RunState
-from runs.versions import BASE, sources_of
+from runs.writing import sources_of
 from schema import configs
 from schema.recipe import load_recipe
 from tests.made_runs import write_json
 from tests.support import CHAIN, refused, run_stage, same_weights
 from tests.tables import cases
-from training.saving import Checkpoints
+from training.callbacks import Checkpoints
 from training.train import out_of_memory
 from training.watch import gamed
 
@@ -29,7 +29,7 @@ PAY = "def pay(completions, **columns):\n    return [0.0] * len(completions)\n"
 
 
 def read(folder, *overrides: str):
-    return load_recipe(TINY, [f"output_dir={folder}", *overrides], check=())
+    return load_recipe(TINY, [f"output_dir={folder}", *overrides])
 
 
 def conflict(recipe, stage: str, to_train: bool = False):

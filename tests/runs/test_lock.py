@@ -13,9 +13,9 @@ import sys
 import pytest
 
 from console.faults import RecipeError
-from runs import lock as locking
+from runs import files, state
 from runs.files import write_whole
-from runs.lock import unwritten
+from runs.state import unwritten
 from tests.stage_process import Started
 from tests.support import ROOT, as_process_1, refused, send
 from tests.tables import cases, row_cases
@@ -87,7 +87,7 @@ def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(RecipeError) as told:
-            locking.lock(tmp_path)
+            files.lock(tmp_path)
     assert str(told.value).startswith(f"{tmp_path} is in use by process {number}: wait for it")
 
 
@@ -120,10 +120,10 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(locking, "_locks", {})
-    monkeypatch.setattr(locking.fcntl, "flock", refused)
+    monkeypatch.setattr(files, "_locks", {})
+    monkeypatch.setattr(files.fcntl, "flock", refused)
     monkeypatch.setattr(os, "fsync", syncs_files)
-    locking.lock(tmp_path / "x")
+    files.lock(tmp_path / "x")
     write_whole(tmp_path / "x/y", "z")
     warning = f"{tmp_path}/x is on a disk without locks (No locks available): start no"
     assert warning in capsys.readouterr().out
@@ -131,7 +131,7 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
 
 @cases(__file__, "errors")
 def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, monkeypatch):
-    monkeypatch.setattr(locking, "run_folders", [])  # other tests train in this process
+    monkeypatch.setattr(state, "run_folders", [])  # other tests train in this process
     arguments = [text] if number is None else [getattr(errno, number), text]
     if file:
         arguments.append(file)
@@ -142,7 +142,7 @@ def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, m
         return
     stopped = unwritten(error)
     assert str(stopped).startswith(said) and stopped.exit_code == 2
-    monkeypatch.setattr(locking, "run_folders", [run])
+    monkeypatch.setattr(state, "run_folders", [run])
     assert f"{run} was moved or removed" in str(unwritten(error))
     run.mkdir()
     stopped = unwritten(error)

@@ -10,11 +10,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from data import hub
-from runs import checkpoints, files, identity, versions, writing
-from runs.identity import data_of, find_run, not_probed
+from runs import files, identity, state, writing
+from runs.identity import BASE, data_of, find_run, not_probed
 from runs.records import COMPLETION_KEYS, read_completions, validation_folder
 from runs.state import RunState, recipe_of
-from runs.versions import BASE
 from schema.configs import STEP, ZERO_VARIANCE
 from schema.recipe import RecipeError, load_recipe
 from tests.made_runs import replace_text, write_json
@@ -28,7 +27,7 @@ ROWS = [{"problem": "1 + 1?", "solution": "2"}]
 
 
 def read(folder, *overrides: str):
-    return load_recipe(RECIPE, [f"output_dir={folder}", *overrides], check=())
+    return load_recipe(RECIPE, [f"output_dir={folder}", *overrides])
 
 
 def conflict(recipe, stage: str):
@@ -64,9 +63,9 @@ def test_a_start_that_trained_nothing_is_not_in_the_way(tmp_path):
 def test_the_saved_recipe_is_a_recipe(tmp_path):
     overrides = [f"output_dir={tmp_path}", "grpo.max_steps=3"]
     overrides += ["evaluate.samples=2", "evaluate.temperature=0.5"]
-    recipe = load_recipe(RECIPE, overrides, check=())
+    recipe = load_recipe(RECIPE, overrides)
     begin(recipe, "grpo", ROWS)
-    again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1], check=())
+    again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1])
     assert again.resolved() == recipe.resolved()
     assert "null" not in (tmp_path / "grpo/recipe.yaml").read_text()
 
@@ -96,7 +95,7 @@ def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, mon
     monkeypatch.setenv("MAKE_TARGET", "grpo")
     for stage in ("sft", "grpo"):
         begun(tmp_path, stage)
-    message = refused("preflight", RECIPE, f"output_dir={tmp_path}", "seed=7", *ALL_STAGES)
+    message = refused("check", "--fast", RECIPE, f"output_dir={tmp_path}", "seed=7", *ALL_STAGES)
     names = [f"{tmp_path}/sft", f"{tmp_path}/grpo", "seed: 42 there, 7 here"]
     names.append(f'make grpo ARGS="seed=7 output_dir={tmp_path}-2"')
     assert lacking(names, message) == []
@@ -196,7 +195,7 @@ def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
 
 def test_what_needs_a_probe_is_refused_without_one(tmp_path):
     def told(*overrides: str) -> str:
-        return str(not_probed(read(tmp_path, *overrides)) or "")
+        return " ".join(map(str, not_probed(read(tmp_path, *overrides))))
 
     rate = "data.pass_rate=[0, 1]"
     assert told() == ""
@@ -207,7 +206,7 @@ def test_what_needs_a_probe_is_refused_without_one(tmp_path):
     assert lacking([names[0], f'make probe ARGS="{words} sft=null"'], message) == []
     assert "make sft" not in message
     words = [RECIPE, f"output_dir={tmp_path}", rate, *ALL_STAGES]
-    assert "data.pass_rate needs the pass rates" in refused("preflight", *words)
+    assert "data.pass_rate needs the pass rates" in refused("check", "--fast", *words)
     (tmp_path / "probe").mkdir()
     (tmp_path / "probe/pass_rates.jsonl").touch()
     assert told(rate) == ""
@@ -228,7 +227,7 @@ def whole(folder, **contents):
     for name, text in contents.items():
         (folder / f"{name}.json").write_text(text)
     hashes = {}
-    for file in checkpoints.files_of(folder):
+    for file in state.files_of(folder):
         hashes[file.name] = [file.stat().st_size, files.file_hash(file)]
     write_json(folder / "manifest.json", {"step": 1, "files": hashes})
 
@@ -262,7 +261,7 @@ def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_r
     (folder / "recipe.yaml").write_text("seed: 1\n")
     (folder / "model.safetensors").write_bytes(b"trained")
     write_json(folder / "config.json", {"rope_theta": 1})
-    writing.finish(folder, {"steps": 2})
+    writing.finish(RunState(folder), {"steps": 2})
     RunState.read(folder).require_weights("make grpo")
     write_json(folder / "config.json", {"rope_theta": 2})
     with pytest.raises(RecipeError, match=r"finished, but config\.json is not the file"):
@@ -301,16 +300,16 @@ def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_r
 )
 def test_a_checkpoint_that_is_not_as_it_was_written_is_told(manifest, fault, tmp_path):
     whole(tmp_path / "checkpoint-1", trainer_state=STATE)
-    assert checkpoints.altered(tmp_path / "checkpoint-1") is None
+    assert state.altered(tmp_path / "checkpoint-1") is None
     (tmp_path / "checkpoint-1/manifest.json").write_text(manifest)
-    assert checkpoints.altered(tmp_path / "checkpoint-1") == fault
+    assert state.altered(tmp_path / "checkpoint-1") == fault
 
 
 def test_a_run_that_an_older_version_sealed_is_read_and_resumed(tmp_path):
     recipe, folder = begun(tmp_path, "grpo"), tmp_path / "grpo"
     whole(folder / "checkpoint-1", trainer_state=STATE)
     (folder / "model.safetensors").write_bytes(b"trained")
-    writing.finish(folder, {"steps": 1})
+    writing.finish(RunState(folder), {"steps": 1})
     for file in (folder / "checkpoint-1/manifest.json", folder / "summary.json"):
         write_json(file, json.loads(file.read_text()) | {"seal": "0" * 64})
     assert find_run(recipe, "grpo", to_train=True).finished
@@ -323,9 +322,9 @@ def test_a_checkpoint_that_was_copied_from_another_run_is_passed_over(tmp_path, 
         (tmp_path / name).mkdir()
         write_json(tmp_path / name / "versions.json", {"run": run})
         whole(tmp_path / name / "checkpoint-1", trainer_state=STATE)
-        checkpoints.write_manifest(tmp_path / name / "checkpoint-1")
+        state.write_manifest(tmp_path / name / "checkpoint-1")
     shutil.copytree(tmp_path / "there/checkpoint-1", tmp_path / "here/checkpoint-2")
-    assert checkpoints.newest_good(tmp_path / "here") == f"{tmp_path}/here/checkpoint-1"
+    assert state.newest_good(tmp_path / "here") == f"{tmp_path}/here/checkpoint-1"
     assert "checkpoint-2: it is of another run" in capsys.readouterr().out
 
 
@@ -334,17 +333,17 @@ def test_a_hidden_file_that_is_read_is_of_the_checkpoint(name, tmp_path):
     checkpoint = tmp_path / "checkpoint-1"
     whole(checkpoint, trainer_state=STATE)
     (checkpoint / ".DS_Store").touch()
-    assert checkpoints.altered(checkpoint) is None
+    assert state.altered(checkpoint) is None
     (checkpoint / name).parent.mkdir(exist_ok=True)
     (checkpoint / name).touch()
-    assert checkpoints.altered(checkpoint) == f"{name} is not one of its files"
-    assert checkpoint / name in checkpoints.files_of(checkpoint)
+    assert state.altered(checkpoint) == f"{name} is not one of its files"
+    assert checkpoint / name in state.files_of(checkpoint)
 
 
 def test_a_checkpoint_has_a_number(tmp_path):
     for name in ("10", "9", "\u00b2", "\u0663", "1e3", ""):
         (tmp_path / f"checkpoint-{name}").mkdir()
-    names = [folder.name for folder in checkpoints.checkpoints_of(tmp_path)]
+    names = [folder.name for folder in state.checkpoints_of(tmp_path)]
     assert names == ["checkpoint-10", "checkpoint-9"]
 
 
@@ -375,10 +374,10 @@ def test_a_run_is_finished_once_its_weights_are_on_the_disk_and_only_with_them(
     on_disk = []
     monkeypatch.setattr(files, "sync", on_disk.append)
     monkeypatch.setattr(writing, "write_whole", lambda *_: on_disk.append("summary"))
-    writing.finish(folder, {"steps": 1})
+    writing.finish(RunState(folder), {"steps": 1})
     assert on_disk.index(folder / "model.safetensors") < on_disk.index("summary")
     monkeypatch.undo()
-    writing.finish(folder, {"steps": 1})
+    writing.finish(RunState(folder), {"steps": 1})
     assert find_run(recipe, "grpo").finished
     (folder / "model.safetensors").write_bytes(b"wei")  # torn
     with pytest.raises(RecipeError, match=r"safetensors is not the file that was .* or delete"):
@@ -423,10 +422,10 @@ def test_a_run_begins_where_git_is_not_installed(tmp_path, monkeypatch):
 def test_git_is_asked_of_this_checkout_alone(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     monkeypatch.chdir(tmp_path)
-    assert versions._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
-    monkeypatch.setattr(versions, "ROOT", tmp_path / "archive")  # inside another's repository
+    assert writing._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
+    monkeypatch.setattr(writing, "ROOT", tmp_path / "archive")  # inside another's repository
     (tmp_path / "archive").mkdir()
-    assert versions._git("rev-parse", "--show-toplevel") == ""
+    assert writing._git("rev-parse", "--show-toplevel") == ""
 
 
 def test_other_versions_are_told_on_resume(tmp_path, capsys):
@@ -500,13 +499,13 @@ def test_a_flipped_bit_of_a_large_file_is_noticed_whatever_its_time(tmp_path, mo
     checkpoint.mkdir()
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(b"0000")
-    checkpoints.write_manifest(checkpoint)
-    assert checkpoints.altered(checkpoint) is None
+    state.write_manifest(checkpoint)
+    assert state.altered(checkpoint) is None
     files.hash_of_files([weights])  # which is remembered
     time = weights.stat().st_mtime_ns
     weights.write_bytes(b"0010")
     os.utime(weights, ns=(time, time))
-    assert checkpoints.altered(checkpoint).startswith("model.safetensors is not the file")
+    assert state.altered(checkpoint).startswith("model.safetensors is not the file")
 
 
 def test_a_hash_that_cannot_be_remembered_is_computed(tmp_path, monkeypatch):

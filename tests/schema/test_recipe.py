@@ -14,11 +14,10 @@ import pytest
 from console.faults import RecipeError
 from console.terminal import make_command
 from schema import configs, rules
-from schema.advice import warnings_of
 from schema.configs import generation
-from schema.libraries import require_values, section_class
 from schema.recipe import load_recipe
-from schema.settings import Machine, size_of_run
+from schema.rules import warnings_of
+from schema.settings import Machine, require_values, section_class, size_of_run
 from schema.text import value_of
 from tests.support import SHIPPED, read_recipe, run_stage
 from tests.tables import cases, lacking, rows, yaml_text
@@ -93,7 +92,7 @@ def test_a_huge_batch_is_judged_at_once(tmp_path):
     path.write_text(text + "  gradient_accumulation_steps: 65536\n")
     began = time.process_time()
     with pytest.raises(RecipeError, match="take 2, 4, 8, 16, 32, 64, 128, 256, or change"):
-        load_recipe(path, ["grpo.per_device_train_batch_size=65536"], check=())
+        load_recipe(path, ["grpo.per_device_train_batch_size=65536"])
     assert time.process_time() - began < 5  # to count all divisors of 4 billion took minutes
 
 
@@ -106,7 +105,7 @@ def test_what_is_neither_a_data_set_nor_a_mapping_leaves_no_trace(tmp_path):
 
 
 @cases(__file__, "exit_code_is_2_without_a_stack_trace")
-@pytest.mark.parametrize("module", ["preflight", "sft", "grpo", "evaluate", "merge"])
+@pytest.mark.parametrize("module", ["check", "sft", "grpo", "evaluate", "merge"])
 def test_exit_code_is_2_without_a_stack_trace(module, arguments):
     done = run_stage(module, *arguments, check=False)
     assert done.returncode == 2
@@ -116,7 +115,7 @@ def test_exit_code_is_2_without_a_stack_trace(module, arguments):
 
 @cases(__file__, "too_few_problems_to_compare_the_stages_are_told")
 def test_too_few_problems_to_compare_the_stages_are_told(arguments, message):
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", arguments.split(), check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", arguments.split())
     warnings = [fault.message for fault in warnings_of(recipe)]
     expected = [True] if message else []
     assert [text.startswith(f"data.validation: {message}") for text in warnings] == expected
@@ -124,7 +123,7 @@ def test_too_few_problems_to_compare_the_stages_are_told(arguments, message):
 
 @cases(__file__, "a_share_of_the_probability_that_nothing_reads_is_told")
 def test_a_share_of_the_probability_that_nothing_reads_is_told(arguments, message):
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"evaluate={arguments}"], check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"evaluate={arguments}"])
     warnings = [fault.message for fault in warnings_of(recipe)]
     assert any(text.startswith("evaluate.top_p: greedy") for text in warnings) == message
 
@@ -142,7 +141,7 @@ def test_a_share_of_the_probability_that_nothing_reads_is_told(arguments, messag
     ],
 )
 def test_sampling_that_makes_a_group_alike_is_told(override, is_said):
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [override], check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [override])
     messages = [warning.message for warning in warnings_of(recipe)]
     assert any("completions alike" in message for message in messages) == is_said
 
@@ -187,7 +186,7 @@ def test_the_size_of_a_run(grpo, size, tmp_path):
     path = tmp_path / "mine.yaml"
     text = GOOD.replace("  max_steps: 2\n  num_generations: 8\n", "")
     path.write_text(text.replace("grpo:", f"grpo: {{{grpo}}}"))
-    assert size_of_run(load_recipe(path, check=())) == (size and tuple(size))
+    assert size_of_run(load_recipe(path)) == (size and tuple(size))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -227,7 +226,7 @@ def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
     cycles = {"num_iterations=1": 50, "num_iterations=4": 52, "steps_per_generation=6": 54}
     for override, steps in cycles.items():
         overrides = [f"grpo.{override}", "grpo.per_device_train_batch_size=8"]
-        recipe = load_recipe(path, overrides, check=())
+        recipe = load_recipe(path, overrides)
         assert recipe.settings["grpo"]["save_steps"] == steps
 
 
@@ -241,7 +240,7 @@ def test_processes_share_a_step(section, processes, values, shared):
         assert shared in refusals[0] and split is None
         return
     assert (split, refusals) == (shared, [])
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     recipe = dataclasses.replace(recipe, processes=processes, **{section: values})
     assert recipe.settings.arguments(section).items() >= shared.items()
 
@@ -265,7 +264,7 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
 
 @cases(__file__, "what_a_reward_pays_for_is_not_guessed")
 def test_what_a_reward_pays_for_is_not_guessed(rewards, advised):
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards={rewards}"], check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards={rewards}"])
     messages = [warning.message for warning in warnings_of(recipe)]
     advice = [text for text in messages if "format is paid" in text]
     for text, part in zip(advice, advised, strict=True):

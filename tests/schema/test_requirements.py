@@ -11,14 +11,15 @@ import tomllib
 import pytest
 
 from console.faults import RecipeError
+from evaluation.check import of_data, of_machine, require_machine
 from machine import hardware
-from machine.launch import TRACKERS, find_spec, launch, missing, require
+from machine.launch import TRACKERS, find_spec, launch
 from schema.recipe import load_recipe
 from stages import check, cli
 from tests.support import ROOT, run_program
 from tests.tables import cases, lacking, rows, yaml_text
 from tests.waits import capture
-from training.problem_sets import refused_here
+from training.problem_sets import read_here
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +30,13 @@ def nothing_installed(monkeypatch):
     )
 
 
+ALL_STAGES = ["--stages", "sft", "grpo", "evaluate"]
+
+
 def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=None) -> list[str]:
-    recipe = load_recipe(f"recipes/{recipe}.yaml", overrides, check=())
-    return [fault.message for fault in missing(recipe, stages, launch(accelerate, None))]
+    recipe = load_recipe(f"recipes/{recipe}.yaml", overrides)
+    findings = of_machine(recipe, stages, launch(accelerate, None))
+    return [finding.message for finding in findings]
 
 
 def test_vllm_for_training_and_for_evaluation():
@@ -127,17 +132,17 @@ def test_only_what_runs_on_triton_needs_a_compiler(bare, monkeypatch):
     assert told("tiny-arithmetic") == []
 
 
-def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch, capsys):
+def test_a_missing_compiler_is_told_before_a_chain_and_by_check(bare, monkeypatch, capsys):
     words = ["recipes/tiny-arithmetic.yaml", f"output_dir={bare}/x"]
-    monkeypatch.setattr(sys, "argv", ["-", *words, "--stages", "sft", "grpo", "evaluate"])
+    monkeypatch.setattr(sys, "argv", ["-", *words, "--fast", *ALL_STAGES])
     # The end of a program ignores SIGTERM, and what later tests start would inherit that.
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
-        cli.run("preflight")
+        cli.run("check")
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("this machine: Triton needs a C compiler and ")
     with pytest.raises(SystemExit, match="2"):
-        check.main(load_recipe(words[0], words[1:], check=()))
+        check.main(load_recipe(words[0], words[1:]))
     assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
 
 
@@ -149,9 +154,9 @@ def test_a_reward_model_needs_whole_models_before_the_warm_start_trains(config, 
 
 
 def test_a_stage_that_is_started_by_itself_says_so_too():
-    recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
+    recipe = load_recipe("recipes/qwen-math-lora.yaml")
     with pytest.raises(RecipeError, match=r"qwen-math-lora.yaml:\d+: grpo.use_vllm: vllm is not"):
-        require(recipe, ("grpo",))
+        require_machine(recipe, ("grpo",))
 
 
 WITHOUT_VLLM = """
@@ -182,7 +187,8 @@ def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_pat
 
     def faults(*overrides: str, sft: bool) -> list:
         words = [f"output_dir={tmp_path}/x", "data.validation=1", *overrides]
-        return refused_here(load_recipe("recipes/tiny-arithmetic.yaml", words, check=()), sft)
+        local, is_complete = read_here(load_recipe("recipes/tiny-arithmetic.yaml", words))
+        return of_data(local, is_complete, sft)[1]
 
     alone, exam = f"data.train=[{mine}]", f"evaluate.benchmarks=[{mine}]"
     assert faults(f"data.train=[{mine}, some/set]", exam, sft=True) == []
@@ -193,11 +199,12 @@ def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_pat
 
 EARLY = """
 import json, sys
-from stages import check, cli, evaluate, preflight
+from stages import check, cli, evaluate
 for given in json.loads(sys.argv[1]):
-    sys.argv[1:] = [given["recipe"], *given["overrides"], "--stages", "sft", "grpo", "evaluate"]
+    stages = ["--fast", "--stages", "sft", "grpo", "evaluate"]
+    sys.argv[1:] = [given["recipe"], *given["overrides"], *stages]
     try:
-        cli.run("preflight")
+        cli.run("check")
     except SystemExit as error:
         print("code", error.code, file=sys.stderr)
 heavy = {"torch", "transformers", "trl", "peft", "datasets", "accelerate"}

@@ -12,8 +12,8 @@ import pytest
 
 from data import imports
 from evaluation import audit, findings
+from evaluation.findings import hours_of_run, tokens_per_second
 from machine import hardware
-from machine.speed import hours_of_run, tokens_per_second
 from runs.identity import find_run
 from runs.writing import begin
 from schema import conditions
@@ -31,7 +31,7 @@ from tests.support import (
 from tests.tables import lacking, row_cases, rows, yaml_text
 from training.tiny_models import built_model
 
-LEVEL = re.compile(r"^(?:error|warning|note): .*$", re.M)
+LEVEL = re.compile(r"^(?:error|warning|hint): .*$", re.M)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def check_recipe(capsys):
     def run(path, overrides=(), ready: bool = True) -> str:
         ends = contextlib.nullcontext() if ready else pytest.raises(SystemExit, match="2")
         with ends:
-            check.main(load_recipe(path, overrides, check=()))
+            check.main(load_recipe(path, overrides))
         printed = capsys.readouterr().out
         assert ("\nready" in printed) == ready, printed
         return printed
@@ -109,7 +109,7 @@ def test_a_shipped_recipe_is_clean(
 
 
 def test_a_gpu_without_bfloat16_has_a_remedy():
-    recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
+    recipe = load_recipe("recipes/qwen-math-lora.yaml")
     in_float32, faults = check.fitted_to_machine(recipe, hardware.gpu_named("T4"))
     assert "set model.dtype: float16" in str(faults) and in_float32.model.dtype == "float32"
     for gpu in ("L4", "8", "12", "16"):
@@ -121,14 +121,14 @@ def test_what_is_missing_here_is_a_note_for_a_gpu_elsewhere(tmp_path, capsys, mo
     overrides = ["grpo.use_vllm=true", "data.pass_rate=[0.1, 0.9]", f"output_dir={tmp_path}"]
     overrides += ["model.attn_implementation=flash_attention_2"]
     overrides += ["data.rejection_sampling={model: outputs/nowhere/sft}"]
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
     missing = "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed"
     elsewhere = hardware.gpu_named("24")
     for gpu, ending in ((None, "\n"), (elsewhere, ", on the machine with that GPU\n")):
         with contextlib.suppress(SystemExit):
             check.main(recipe, gpu)
         out = capsys.readouterr().out
-        level = "error" if gpu is None else "note"
+        level = "error" if gpu is None else "hint"
         assert out.count(f"{level}: {missing}: make setup EXTRAS=vllm{ending}") == 1
         for text in ("flash_attn is not installed", "nowhere/sft is no folder", "finished probe"):
             [line] = [line for line in out.splitlines(True) if text in line]
@@ -151,7 +151,7 @@ def test_a_batch_that_the_launchers_processes_cannot_share_is_refused(stage, mon
 @row_cases(__file__, "hours")
 def test_a_header_says_the_hours_that_check_prints(row):
     """Of every recipe for GPUs."""
-    recipe = load_recipe(f"recipes/{row.case}.yaml", check=(), processes=row.gpus)
+    recipe = load_recipe(f"recipes/{row.case}.yaml", processes=row.gpus)
     _, entries = recipes.header(Path(f"recipes/{row.case}.yaml").read_text())
     hours = dict(re.findall(r"(H100|A100|RTX 4090|L4) ([\d.]+)", entries["hours"]))
     assert set(hours) == {"H100", "A100"} or len(hours) == 4
@@ -172,10 +172,10 @@ def test_without_a_network_the_rest_is_checked(check_recipe, monkeypatch):
 
 
 def test_the_first_line_of_a_training_run_warns_too():
-    quiet = run_stage("preflight", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
+    quiet = run_stage("check", "--fast", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
     assert quiet.stdout == quiet.stderr == ""
     group = "grpo.num_generations=2"
-    warned = run_stage("preflight", "recipes/tiny-arithmetic.yaml", group, "--stages", "grpo")
+    warned = run_stage("check", "--fast", "recipes/tiny-arithmetic.yaml", group, "--stages", "grpo")
     line = "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2"
     assert line in warned.stderr
 
@@ -232,6 +232,14 @@ def test_the_folder_of_another_recipes_run_is_not_ready(tmp_path, check_recipe):
     assert f"error: {tmp_path}/grpo: a run of another recipe is there" in out
 
 
+@pytest.mark.parametrize("options", [[], ["--fast", "--stages", "sft", "grpo", "evaluate"]])
+def test_a_broken_file_of_a_run_is_named_once(options, tmp_path):
+    (tmp_path / "sft").mkdir()
+    (tmp_path / "sft/summary.json").write_text("{")
+    words = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", *options]
+    assert refused("check", *words).count("sft/summary.json is not what a run wrote") == 1
+
+
 def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
     check_recipe, own_file, monkeypatch
 ):
@@ -262,7 +270,7 @@ def test_errors_come_last_and_in_colour_on_a_terminal_alone(terminal, check_reci
     overrides = ["grpo.num_generations=2", "grpo.max_completion_length=510"]
     lines = check_recipe("recipes/tiny-arithmetic.yaml", overrides, ready=False).splitlines()
     assert lines[-1] == "not ready: 2 to change: override grpo.max_completion_length=510"
-    levels = [re.match(r"(?:\x1b\[[\d;]+m)?(note|warning|error): ", line) for line in lines]
+    levels = [re.match(r"(?:\x1b\[[\d;]+m)?(hint|warning|error): ", line) for line in lines]
     assert levels[0]  # known at once, and said once
     assert [level[1] for level in levels if level] == ["error", "warning", "error"]
     assert any("\x1b" in line for line in lines) == terminal
@@ -303,7 +311,7 @@ def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, check_recip
     monkeypatch.setenv("AUDIT", "off")
     monkeypatch.setattr(findings, "SMALL", 1000)
     out = check_recipe("recipes/tiny-arithmetic.yaml", model)
-    assert re.search("note: .* no GPU here, and .* take a CPU half an hour at least", out)
+    assert re.search("hint: .* no GPU here, and .* take a CPU half an hour at least", out)
     monkeypatch.setattr(findings, "LARGE", 2000)
     monkeypatch.setattr(findings.psutil, "virtual_memory", lambda: SimpleNamespace(total=2**20))
     out = check_recipe("recipes/tiny-arithmetic.yaml", model, ready=False)

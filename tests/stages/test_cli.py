@@ -51,8 +51,13 @@ print(sorted({"torch", "transformers", "pandas", "matplotlib"} & set(sys.modules
 
 def test_the_help_of_a_stage_imports_no_library():
     printed = capture([sys.executable, "-c", HELP], check=True).stdout
-    assert printed.count("usage: python -m stages ") >= 18
+    assert printed.count("usage: python -m stages ") >= 17
     assert printed.splitlines()[-1] == "[]"
+
+
+def test_only_what_is_needed_is_called_required():
+    done = capture([sys.executable, "-m", "stages", "check"])
+    assert done.returncode == 2 and "are required: recipe; " in done.stderr
 
 
 def test_a_job_script_of_an_earlier_version_is_told_the_new_command():
@@ -186,9 +191,9 @@ def test_a_run_that_is_sent_elsewhere_says_so_first(tmp_path, monkeypatch, capsy
     def enough():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(frame, "require", lambda *given: None)
+    monkeypatch.setattr(frame, "require_machine", lambda *given: None)
     monkeypatch.setattr(frame, "quiet_libraries", enough)
     given = [f"output_dir={tmp_path}", "sft.report_to=[tensorboard, wandb]"]
     with pytest.raises(KeyboardInterrupt):
-        frame.train_stage("sft", load_recipe("recipes/tiny-arithmetic.yaml", given, check=()), None)
+        frame.train_stage("sft", load_recipe("recipes/tiny-arithmetic.yaml", given), None)
     assert capsys.readouterr().out.splitlines()[-1] == "sft: this run is sent to wandb"

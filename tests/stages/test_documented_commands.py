@@ -163,7 +163,7 @@ def require_well_formed(words: list[str], clone: Path):
     overrides = [word for word in arguments if re.match(r"[a-z]\w*(\.\w+)*=", word)]
     for recipe in arguments:
         if recipe.endswith(".yaml") and not recipe.startswith(MADE):
-            assert read_recipe(recipe, overrides, check=())[1] == []
+            assert read_recipe(recipe, overrides)[1] == []
 
 
 def headings(page: Path) -> set[str]:
@@ -316,7 +316,7 @@ def test_completions_are_shown(trained):
 def test_a_recipe_on_a_base(clone):
     text = next(block for block in blocks(README, "yaml") if block.startswith("base:"))
     (clone / "recipes/on-a-base.yaml").write_text(text)
-    recipe, faults = read_recipe(clone / "recipes/on-a-base.yaml", check=())
+    recipe, faults = read_recipe(clone / "recipes/on-a-base.yaml")
     assert faults == []
     assert (list(recipe.rewards), recipe.grpo["num_generations"]) == (["correct_answer"], 16)
 

@@ -119,7 +119,7 @@ import torch
 from machine import hardware
 from machine.launch import device_line, to_machine
 from schema.recipe import load_recipe
-recipe = load_recipe("recipes/smollm2-arithmetic.yaml", check=())
+recipe = load_recipe("recipes/smollm2-arithmetic.yaml")
 device_line(to_machine(recipe), "bfloat16")
 print([each for each in range(torch.cuda.device_count()) if torch._C._cuda_hasPrimaryContext(each)])
 """

@@ -110,7 +110,7 @@ sys.path.insert(0, {str(ROOT)!r})
 from stages import make
 """
 SAYS_ITS_WORDS = f"""{PYTHON}
-for command in make.commands(sys.argv[4], os.environ):
+for command in make.commands(sys.argv[4], make.as_chosen(os.environ, sys.argv[5].split())):
     print(json.dumps(command))
 """
 
@@ -204,7 +204,7 @@ def test_a_chain_ends_with_the_code_of_the_first_stage_that_fails(checkout):
     python.unlink()
     write_program(python, SAVED)
     done = make(checkout, "grpo")
-    assert done.stdout.split() == ["preflight", "rejection-sampling", "sft"]
+    assert done.stdout.split() == ["check", "rejection-sampling", "sft"]
     assert done.returncode == 2 and "Error 75" in done.stderr  # make's own is always 2
 
 
@@ -252,6 +252,17 @@ def test_a_chain_is_run_for_each_rate_with_one_seed_and_compared(stages_run, che
     ends = [["seed=101", f"grpo.learning_rate={r}", f"output_dir={runs[r]}"] for r in runs]
     assert trained(lines) == [[*WORDS, *end] for end in ends]
     assert lines[-1] == ["compare", *runs.values()]
+
+
+def test_only_the_command_line_sets_an_option_of_a_stage(stages_run):
+    """GPU, MODEL or FILE of the environment may be another program's."""
+    environment = {"GPU": "A100", "SHOW": "1", "RECIPE": "mine", "ARGS": "seed=2"}
+    assert stages_run("check", environment) == [["check", "recipes/mine.yaml", "seed=2"]]
+    assert stages_run("check", environment, GPU="24")[0][3:] == ["--gpu=24"]
+    assert stages_run("evaluate", {"MODEL": "a/b"})[-1] == [
+        "evaluate",
+        "recipes/tiny-arithmetic.yaml",
+    ]
 
 
 def test_rates_are_numbers():

@@ -4,12 +4,13 @@ written."""
 import pytest
 
 from console.faults import RecipeError
-from runs import files
+from evaluation.completions import named_model
+from runs import files, identity
 from schema.recipe import load_recipe
 from stages import merge
 from tests.support import run_stage
+from training.merging import log_probabilities
 from training.model import load_model, load_tokenizer
-from training.saving import log_probabilities
 
 GIVEN = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=16", "grpo.max_steps=2"]
 GIVEN += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4", "grpo.logging_steps=1"]
@@ -25,7 +26,7 @@ def run(request, tmp_path_factory):
     given = [*GIVEN, f"output_dir={tmp_path_factory.mktemp('merge')}/run"]
     given += [TIED] if request.param == "tied" else [PLAIN, "model.dtype=bfloat16"]
     run_stage("grpo", *given)
-    return load_recipe(given[0], given[1:], check=())
+    return load_recipe(given[0], given[1:])
 
 
 def test_a_merge_that_is_another_model_is_refused_and_leaves_nothing(run, monkeypatch, capsys):
@@ -57,6 +58,9 @@ def test_the_merged_model_is_the_adapter_on_its_base_and_says_by_how_much_not(
     assert difference < (1e-4 if run.model.dtype == "float32" else 0.05)
     merge.main(run)
     assert "merged already" in capsys.readouterr().out
-    monkeypatch.setattr(merge, "weights_hash", lambda folder: ["of a policy trained on since"])
-    with pytest.raises(RecipeError, match=r"was not made from the policy that is in .*: delete it"):
-        merge.main(run)
+    merged = str(run.stage_dir("merged"))
+    named_model(run, merged)
+    monkeypatch.setattr(identity, "weights_hash", lambda folder: ["of a policy trained on since"])
+    for main in (merge.main, lambda recipe: named_model(recipe, merged)):
+        with pytest.raises(RecipeError, match=r"was not made from the policy .*: delete it, and"):
+            main(run)

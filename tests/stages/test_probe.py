@@ -85,7 +85,7 @@ def test_a_probe_leaves_a_folder_a_person_can_read(run):
     assert figures["tokens"] == sum(each["tokens"] for each in made[1:])
     alike = sum(line["correct"] in (0, 4) for line in rates.values()) / 24
     assert figures["zero_variance_groups"] == pytest.approx(alike)
-    rows = load_train(load_recipe(RECIPE, SHORT, check=()))[0]
+    rows = load_train(load_recipe(RECIPE, SHORT))[0]
     assert all(rows[line["id"]]["problem"] == problem for problem, line in rates.items())
 
 
@@ -132,7 +132,7 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
 def test_a_probe_of_something_else_is_not_mistaken_for_it(override, key, copy):
     given = tiny(copy, override, *CHOSEN)
     if override.startswith(("prompt", "data")):  # the warm start is then another, too
-        recipe = load_recipe(given[0], given[1:], check=())
+        recipe = load_recipe(given[0], given[1:])
         (copy / "sft/recipe.yaml").write_text(as_yaml(without_place(recipe.resolved())))
     reasons = {"grpo": "pass_rates.jsonl was measured", "probe": "was sampled with"}
     if key == "weights":  # the answers of another policy are set aside, and this one is probed
@@ -197,9 +197,7 @@ def test_a_choice_that_leaves_nothing_is_refused(copy):
 
 
 def test_the_validation_problems_are_the_same():
-    chosen, every = (
-        load_train(load_recipe(RECIPE, [*SHORT, *words], check=())) for words in (CHOSEN, [])
-    )
+    chosen, every = (load_train(load_recipe(RECIPE, [*SHORT, *words])) for words in (CHOSEN, []))
     assert chosen == every
 
 

@@ -255,7 +255,7 @@ def safetensors(room: Path, name: str, weight: str, shape: list[int]):
 
 def sign(room: Path):
     """Write a manifest that says of a changed checkpoint what it holds."""
-    from runs.checkpoints import write_manifest
+    from runs.state import write_manifest
 
     write_manifest(room / CHECKPOINT)
 

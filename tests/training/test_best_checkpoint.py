@@ -7,7 +7,7 @@ from transformers import TrainerControl, TrainerState
 from schema.configs import ACCURACY, EVAL_CORRECT
 from schema.settings import even_batch
 from tests.tables import cases, lacking
-from training.saving import KeepBest
+from training.callbacks import KeepBest
 from training.scoring import Scores
 from training.trends import fell
 from training.watch import gamed

@@ -11,10 +11,8 @@ from transformers.trainer_callback import CallbackHandler, DefaultFlowCallback
 from console.faults import RunStopped
 from schema.configs import ACCURACY, EVAL_CORRECT
 from schema.recipe import load_recipe
-from training import progress as clocks
-from training.callbacks import callbacks_of
-from training.progress import Stopwatch
-from training.saving import KeepBest
+from training import callbacks as clocks
+from training.callbacks import KeepBest, Stopwatch, callbacks_of
 from training.scoring import Batch, Scores
 from training.train import Interrupts
 
@@ -40,7 +38,7 @@ def handler(tmp_path, monkeypatch):
             trainer.scores.batch = Batch({"problem": ["1 + 1"]}, {"correct_answer": [1.0]})
             trainer.keep_best = KeepBest(0, trainer.scores)
             trainer.stopwatch = Stopwatch()
-        recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+        recipe = load_recipe("recipes/tiny-arithmetic.yaml")
         page = page or TrainerCallback()
         callbacks = order(callbacks_of(trainer, recipe, tmp_path, Interrupts(), page))
         model = torch.nn.Linear(1, 1)

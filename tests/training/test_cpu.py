@@ -20,8 +20,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.kernels import ChunkedLogProbFunction
 
 from machine.launch import on_this_machine
-from schema.libraries import training_config
 from schema.recipe import load_recipe
+from schema.settings import training_config
 from tests.support import LORA, run_program
 from training import cpu, sampling
 from training.model import load_for_sampling, load_model, load_tokenizer
@@ -43,7 +43,7 @@ def restored(monkeypatch):
 
 
 def loaded(*overrides: str):
-    recipe = load_recipe(RECIPE, [LORA, *overrides], check=())
+    recipe = load_recipe(RECIPE, [LORA, *overrides])
     return load_model(recipe, load_tokenizer(recipe))
 
 
@@ -247,7 +247,7 @@ def counted_tokens(model) -> list[int]:
 @pytest.mark.parametrize("as_arguments", [False, True])
 def test_rows_that_have_ended_and_what_prompts_share_are_not_computed(as_arguments, restored):
     restored.setattr(cpu, "SMALL", 0)
-    recipe = load_recipe(RECIPE, [LORA], check=())
+    recipe = load_recipe(RECIPE, [LORA])
     model = load_model(recipe, load_tokenizer(recipe)).eval()
     read = counted_tokens(model)
     rows, config = ending(seed=1)
@@ -346,7 +346,7 @@ def test_a_small_model_computes_as_before(restored):
 @pytest.mark.parametrize("small", [0, 10**9])
 def test_generate_stands_under_one_wrapper(small, restored, tmp_path):
     restored.setattr(cpu, "SMALL", small)
-    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"], check=())
+    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"])
     args = training_config(on_this_machine(recipe), "grpo")
     rows = load_train(recipe)[0][:64]
     policy = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None).model
@@ -363,7 +363,7 @@ def test_a_gpu_does_too(restored):
 
 def test_the_head_reads_the_completions_alone_and_returns_the_same(restored, tmp_path):
     """trl leaves the switch to itself: it is gone when this fails."""
-    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"], check=())
+    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"])
     args = training_config(on_this_machine(recipe), "grpo")
     rows = load_train(recipe)[0][:64]
     trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)
@@ -455,7 +455,7 @@ def passes(restored, tmp_path):
     """A function that gives the log-probabilities of rows of tokens, where those of the same prompt
     share it or not, the gradients, and how many tokens the backbone read."""
     overrides = [LORA, "sft=null", "grpo.gradient_checkpointing=false", f"output_dir={tmp_path}"]
-    recipe = load_recipe(RECIPE, overrides, check=())
+    recipe = load_recipe(RECIPE, overrides)
     args = training_config(on_this_machine(recipe), "grpo")
     rows = load_train(recipe)[0][:64]
     trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)

@@ -26,11 +26,11 @@ from accelerate.optimizer import AcceleratedOptimizer
 from transformers import TrainerControl
 
 from console.faults import RunStopped
-from runs import checkpoints, files
+from runs import files, state
 from tests.made_runs import write_json
 from tests.support import run_program
-from training import saving, scoring, train
-from training.saving import Checkpoints, FiniteNumbers
+from training import callbacks, scoring, train
+from training.callbacks import Checkpoints, FiniteNumbers
 from training.scoring import Batch, GuardedReward
 
 
@@ -364,7 +364,7 @@ import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
 from console.faults import RunStopped
-from training.saving import FiniteNumbers
+from training.callbacks import FiniteNumbers
 distributed.init_process_group("gloo")
 mesh = torch.distributed.init_device_mesh("cpu", (2,))
 model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
@@ -442,9 +442,9 @@ def test_no_process_leaves_before_the_checkpoint_has_its_manifest(tmp_path, monk
 
     class Others:
         def wait_for_everyone(self):
-            waited.append((tmp_path / "checkpoint-2" / checkpoints.MANIFEST).is_file())
+            waited.append((tmp_path / "checkpoint-2" / state.MANIFEST).is_file())
 
-    monkeypatch.setattr(saving, "PartialState", Others)
+    monkeypatch.setattr(callbacks, "PartialState", Others)
     saved(tmp_path, 2)
     assert waited == [False, True]
 
@@ -456,11 +456,11 @@ def test_what_was_sampled_is_on_the_disk_before_the_checkpoint_counts(tmp_path, 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"1")
     on_disk = []
-    for module in (files, checkpoints):
+    for module in (files, state):
         monkeypatch.setattr(module, "sync", on_disk.append)
-    monkeypatch.setattr(checkpoints, "write_whole", lambda file, _: on_disk.append(file))
+    monkeypatch.setattr(state, "write_whole", lambda file, _: on_disk.append(file))
     checkpoint = saved(tmp_path, 2)
-    manifest = on_disk.index(checkpoint / checkpoints.MANIFEST)
+    manifest = on_disk.index(checkpoint / state.MANIFEST)
     assert all(on_disk.index(tmp_path / name) < manifest for name in names)
     assert on_disk.index(checkpoint / "sub/weights") < manifest
 
@@ -468,12 +468,12 @@ def test_what_was_sampled_is_on_the_disk_before_the_checkpoint_counts(tmp_path, 
 def test_the_newest_whole_checkpoint_is_found_and_the_others_named(tmp_path, capsys):
     for step in (2, 10, 9):
         saved(tmp_path, step)
-    assert checkpoints.newest_good(tmp_path).endswith("checkpoint-10")
+    assert state.newest_good(tmp_path).endswith("checkpoint-10")
     content = bytearray((tmp_path / "checkpoint-10/sub/weights").read_bytes())
     content[50] ^= 1
     (tmp_path / "checkpoint-10/sub/weights").write_bytes(content)
     (tmp_path / "checkpoint-11").mkdir()
-    assert checkpoints.newest_good(tmp_path).endswith("checkpoint-9")
+    assert state.newest_good(tmp_path).endswith("checkpoint-9")
     said = capsys.readouterr().out
     assert "checkpoint-11: it was not written to the end" in said
     assert "checkpoint-10: sub/weights is not the file that was written" in said
@@ -492,6 +492,6 @@ def test_an_old_checkpoint_that_cannot_be_deleted_is_said_and_passed_over(
     tmp_path, monkeypatch, capsys
 ):
     saved(tmp_path, 1)
-    monkeypatch.setattr(checkpoints.shutil, "rmtree", os.rmdir)  # as NFS does while a backup reads
-    assert str(saved(tmp_path, 2, keep=1)) == checkpoints.newest_good(tmp_path)
+    monkeypatch.setattr(state.shutil, "rmtree", os.rmdir)  # as NFS does while a backup reads
+    assert str(saved(tmp_path, 2, keep=1)) == state.newest_good(tmp_path)
     assert "checkpoint-1 cannot be deleted (Directory not empty)" in capsys.readouterr().out

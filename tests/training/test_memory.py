@@ -8,11 +8,11 @@ import torch
 from peft import get_peft_model
 
 from evaluation import findings
-from evaluation.findings import model_findings
+from evaluation.findings import of_model
 from machine.hardware import gpu_named
 from machine.launch import launch
-from schema import libraries
 from schema.recipe import load_recipe
+from schema.settings import adapter_config
 from stages import memory as memory_table
 from tests.tables import row_cases
 from training import memory
@@ -28,7 +28,7 @@ def really_there(recipe) -> dict[str, int]:
     """Bytes of a model's tensors after one step of AdamW."""
     model = load_model(recipe, load_tokenizer(recipe))
     if recipe.adapter is not None:
-        model = get_peft_model(model, libraries.adapter_config(recipe))
+        model = get_peft_model(model, adapter_config(recipe))
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     scales = []
@@ -51,14 +51,14 @@ def really_there(recipe) -> dict[str, int]:
 
 @row_cases(__file__, "measured")
 def test_weights_gradients_and_optimizer_are_what_is_really_there(row):
-    recipe = load_recipe(f"recipes/{row.recipe}.yaml", row.set, check=())
+    recipe = load_recipe(f"recipes/{row.recipe}.yaml", row.set)
     estimated, measured = memory.estimate(recipe), really_there(recipe)
     for part, there in measured.items():
         assert getattr(estimated, part) == pytest.approx(there, rel=0.03), part
 
 
 def test_a_shard_is_a_share():
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     whole = memory.estimate(recipe)
     zero2 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4))
     zero3 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4, weight_shards=4))
@@ -68,7 +68,7 @@ def test_a_shard_is_a_share():
 
 
 def test_checkpointing_keeps_less_and_longer_answers_more():
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     config = memory.model_config(recipe)
     kept_bytes = partial(memory.activation_bytes, recipe, config)
     kept = kept_bytes(8, 100, checkpointing=False)
@@ -79,25 +79,25 @@ def test_checkpointing_keeps_less_and_longer_answers_more():
 
 def test_a_mixture_of_experts_is_tried_and_not_estimated(tiny_moe, capsys):
     given = [f"model.name_or_path={tiny_moe}", "model.build=null"]
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", given)
     with pytest.raises(memory.NotEstimated, match="make probe-memory ARGS="):
         memory.estimate(recipe)
     rows = train_and_validation(recipe)[0]
-    faults = list(model_findings(recipe, rows, {"num_processes": 1}, None))
+    faults = list(of_model(recipe, rows, {"num_processes": 1}, None))
     (fault,) = [fault for fault in faults if "mixture of experts" in fault.message]
-    assert fault.level == "note" and "GiB" not in capsys.readouterr().out
+    assert fault.level == "hint" and "GiB" not in capsys.readouterr().out
 
 
 def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     """And vLLM's share of a GPU is its weights and its cache together."""
     overrides = ["model.name_or_path=null", "model.build=tiny-qwen3"]
-    recipe = load_recipe("recipes/qwen-math-lora.yaml", overrides, ())
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", overrides)
     asleep = memory.estimate(recipe, gpu=24)
     held = asleep.vllm_weights + asleep.vllm_work + asleep.vllm_cache
     assert held == pytest.approx(0.5 * 24 * memory.GIB)
     training = asleep.activations + asleep.logits
     overrides.append("grpo.vllm_enable_sleep_mode=false")
-    awake = memory.estimate(load_recipe("recipes/qwen-math-lora.yaml", overrides, ()), gpu=24)
+    awake = memory.estimate(load_recipe("recipes/qwen-math-lora.yaml", overrides), gpu=24)
     assert awake.total == asleep.total + training
 
 
@@ -106,7 +106,7 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     [("0.05", "fits 0 GiB | no"), ("24", "fits 24 GiB | yes"), ("h100", "fits 79 GiB | yes")],
 )
 def test_a_gpu_is_named_by_its_gib_or_its_name(given, told):
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     assert f"| {told} |" in memory_table.table(recipe, gpu=gpu_named(given).gib)
 
 
@@ -129,7 +129,7 @@ def test_vllm_needs_more_of_the_gpu_than_its_weights(
     """Qwen3-0.6B was promised to fit 8 GiB with a share in which vLLM would not have started."""
     (tmp_path / "config.json").write_text(json.dumps(QWEN3))
     overrides = [f"model.name_or_path={tmp_path}", f"grpo.vllm_gpu_memory_utilization={share}"]
-    recipe = load_recipe("recipes/qwen3-0.6b-lora.yaml", overrides, check=())
+    recipe = load_recipe("recipes/qwen3-0.6b-lora.yaml", overrides)
     monkeypatch.setattr(memory, "activation_bytes", lambda *arguments: memory.GIB)
     launched = {"num_processes": 1}
     faults = list(findings._memory_findings(recipe, (256, 256), launched, gpu_named(gpu)))
@@ -146,9 +146,9 @@ def test_what_an_accelerate_config_shares(config, setting):
 def test_check_and_memory_tell_the_same(capsys):
     """Of the data's own prompts; a recipe's memory was told for 256 tokens by the one once, for 17
     by the other."""
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     (found,) = memory_table.longest_prompt(recipe)[:1]
-    list(model_findings(recipe, train_and_validation(recipe)[0], {"num_processes": 1}, None))
+    list(of_model(recipe, train_and_validation(recipe)[0], {"num_processes": 1}, None))
     told = capsys.readouterr().out
     assert f"longest {found} " in told
     total = memory.estimate(recipe, found).total / memory.GIB

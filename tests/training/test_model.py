@@ -13,9 +13,9 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoTokenizer, BertConfig, BertLMHeadModel
 
 from console.faults import RecipeError
+from console.terminal import quiet_libraries
 from data import hub
 from schema.recipe import load_recipe
-from stages.cli import quiet_libraries
 from tests.support import refused
 from tests.tables import cases
 from training.model import load_model, load_tokenizer, name_base
@@ -36,7 +36,7 @@ def row_by_row(model) -> tuple[bool, torch.Tensor]:
 
 def test_the_head_is_one_product_for_all_rows():
     """Without the hook it is not: once that changes, the hook can go."""
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     model = load_model(recipe, load_tokenizer(recipe)).requires_grad_(False)  # as under an adapter
     slow, logits = row_by_row(model)
     assert not slow
@@ -50,7 +50,7 @@ def test_a_model_that_trl_would_train_on_other_probabilities_than_it_samples_wit
     tmp_path,
 ):
     """BERT's kind has a layer between what trl takes for the last and the head."""
-    tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
+    tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml"))
     tokenizer.save_pretrained(tmp_path / "bert")
     sizes = {"hidden_size": 32, "intermediate_size": 64}
     sizes |= {"num_hidden_layers": 1, "num_attention_heads": 2}
@@ -67,7 +67,7 @@ def test_a_model_that_trl_would_train_on_other_probabilities_than_it_samples_wit
 def test_a_template_that_cannot_be_used_is_one_line(template, message):
     words = [f"model.chat_template={json.dumps(template)}", "prompt.system=Think."]
     with pytest.raises(RecipeError) as error:
-        load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", words, check=()))
+        load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", words))
     message = f"the chat template or the tokenizer {message}"
     assert str(error.value).startswith(f"override {words[0]}: {message}")
     assert len(str(error.value).splitlines()) == 1
@@ -96,7 +96,7 @@ def test_the_hub_is_not_asked_when_an_adapter_is_saved(tmp_path, monkeypatch):
         pytest.fail("the Hub was asked")
 
     monkeypatch.setattr(httpx.HTTPTransport, "handle_request", ask)
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     base = load_model(recipe, load_tokenizer(recipe))
     policy = get_peft_model(base, LoraConfig(target_modules="all-linear"))
     name_base(policy, "a/model")

@@ -49,7 +49,7 @@ def test_a_model_runs_no_code_of_its_own(folder):
     maps = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}
     change(folder / "config.json", auto_map=maps)
     change(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.T", "evil.T"]})
-    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"], check=())
+    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"])
     load_model(recipe, load_tokenizer(recipe))
     change(folder / "config.json", model_type="evil")
     with pytest.raises(RecipeError, match="code of its own, which is never run: take another"):
@@ -57,7 +57,7 @@ def test_a_model_runs_no_code_of_its_own(folder):
 
 
 def test_an_adapter_beside_a_whole_model_is_not_loaded_with_it(folder):
-    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"], check=())
+    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"])
     tokenizer = load_tokenizer(recipe)
     change(folder / "adapter_config.json", peft_type="LORA", base_model_name_or_path="elsewhere")
     with pytest.raises(RecipeError, match="is an adapter's, beside a whole model: move it"):
@@ -75,7 +75,7 @@ def test_no_part_of_a_model_is_a_pickle_or_lies_elsewhere(folder):
 def test_no_dropout_comes_from_a_config(folder):
     change(folder / "config.json", attention_dropout=0.1, embd_pdrop=1, classifier_dropout=None)
     assert model_files.without_dropout(folder) == {"attention_dropout": 0.0, "embd_pdrop": 0.0}
-    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"], check=())
+    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"])
     config = load_model(recipe, load_tokenizer(recipe)).config
     assert (config.attention_dropout, config.embd_pdrop) == (0.0, 0.0)
 
@@ -84,7 +84,7 @@ def test_weights_that_are_missing_are_named(folder):
     weights = load_file(folder / "model.safetensors")
     del weights["model.norm.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"], check=())
+    recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"])
     tokenizer = load_tokenizer(recipe)
     with pytest.raises(RecipeError, match=r"config\.json; model\.norm\.weight is missing"):
         load_model(recipe, tokenizer)

@@ -17,12 +17,12 @@ from tests.stage_process import Started
 from tests.support import ROOT
 from tests.tables import cases, lacking
 from tests.waits import run_command
-from training import progress, sampling, train
-from training.progress import log_line, time_by_part
+from training import callbacks, sampling, train
+from training.callbacks import log_line, time_by_part
 from training.sampling import Rollout
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
-QUICK = "from training import progress\nprogress.SILENCE = 0.01\n"
+QUICK = "from training import callbacks\ncallbacks.SILENCE = 0.01\n"
 GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
 SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=40"]
 SHORT += ["grpo.gradient_accumulation_steps=4", "grpo.per_device_train_batch_size=64"]
@@ -52,7 +52,7 @@ def clock(monkeypatch):
     """The time, which can be set."""
     at = SimpleNamespace(now=1000.0)
     fake = SimpleNamespace(monotonic=lambda: at.now)
-    monkeypatch.setattr(progress, "time", fake)
+    monkeypatch.setattr(callbacks, "time", fake)
     monkeypatch.setattr(sampling, "time", fake)
     return at
 
@@ -60,7 +60,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def shown(clock):
     """The progress of a run in its second step, the first of which took 100 s."""
-    shown, state = progress.Progress(), TrainerState(global_step=0)
+    shown, state = callbacks.Progress(), TrainerState(global_step=0)
     shown.on_train_begin(ARGS, state, None)
     shown.on_step_begin(ARGS, state, None)
     assert shown.time_remaining() == "but it is too early to say when"
@@ -86,7 +86,7 @@ def test_of_an_evaluation_a_step_is_still_to_come(shown, clock):
 
 
 def test_what_only_the_first_step_takes_is_not_left_for_others(clock, capsys):
-    shown, state = progress.Progress(), TrainerState(global_step=0, max_steps=127)
+    shown, state = callbacks.Progress(), TrainerState(global_step=0, max_steps=127)
     shown.on_train_begin(None, state, None)
     for state.global_step, took in enumerate([60.0, *[0.5] * 6], 1):
         clock.now += took
@@ -121,7 +121,7 @@ def test_a_long_step_says_what_it_is_doing(shown, clock, capsys):
 
 def test_every_second_is_counted_once(clock):
     """A step, its evaluation, its checkpoint, and the next step; two lines of history."""
-    watch = progress.Stopwatch()
+    watch = callbacks.Stopwatch()
     watch.on_train_begin(ARGS, state := TrainerState(), None)
 
     def after(seconds: float, event: str):

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from console.faults import Fault, RecipeError
-from evaluation.findings import model_findings
+from evaluation.findings import of_model
 from machine.launch import launch
 from schema.recipe import Recipe, load_recipe
 from tests.support import read_lines, run_stage
@@ -39,7 +39,7 @@ def reward_folder(tmp_path_factory) -> Path:
 
 
 def with_model(folder: Path | str, *overrides: str) -> Recipe:
-    return load_recipe(TINY, [f"rewards.{folder}={{weight: 0.5}}", *overrides], check=())
+    return load_recipe(TINY, [f"rewards.{folder}={{weight: 0.5}}", *overrides])
 
 
 def change_config(folder: Path, **values: object):
@@ -82,7 +82,7 @@ def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
 def findings(recipe: Recipe) -> list[Fault]:
     """What `make check` says about the reward model."""
     rows = train_and_validation(recipe)[0]
-    lines = model_findings(recipe, rows, launch(None, None), None)
+    lines = of_model(recipe, rows, launch(None, None), None)
     return [line for line in lines if "reward model" in line.message]
 
 
@@ -97,7 +97,7 @@ def test_a_check_refuses_a_incorrect_reward_model(remove, keys, names, reward_fo
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(f"base: tiny-arithmetic.yaml\nrewards:\n  {folder}: {{weight: 0.5}}\n")
     shutil.copy(TINY, tmp_path)
-    [fault] = findings(load_recipe(recipe, check=()))
+    [fault] = findings(load_recipe(recipe))
     assert fault.level == "error" and str(fault).startswith(f"{recipe}:3: ")
     assert lacking([str(folder), *names], fault.message) == []
 
@@ -111,7 +111,7 @@ def test_a_check_loads_no_reward_model_and_the_audit_leaves_it_out(
     assert f"audit: rewards.{reward_folder} is left out" in output
     assert "audit: no reward hack earns more than an honest answer" in output
     [fault] = findings(with_model("some/model"))
-    assert fault.level == "note"
+    assert fault.level == "hint"
     assert fault.message.startswith("not seen: reward model some/model: ")
 
 

@@ -16,21 +16,21 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from console.faults import RecipeError
-from schema import libraries
 from schema.recipe import load_recipe
+from schema.settings import adapter_config
 from tests.bench.merged import RATES, difference, set_size, surviving_share, young_adapter
 from tests.made_runs import TABLE
 from tests.support import LORA, NF4, run_program, run_stage, same_weights
 from training.merging import (
     _copy,
     keep_base_exact,
+    log_probabilities,
     merge_at_random,
     mergeable,
     round_at_random,
 )
 from training.model import load_model, load_tokenizer
 from training.sampling import Rollout
-from training.saving import log_probabilities
 from training.trainer import set_rollout
 
 SHORT = ["data.validation=40", "sft.max_steps=20", "sft.learning_rate=1e-2"]
@@ -42,10 +42,10 @@ BF16 = "model.dtype=bfloat16"
 
 
 def tuned(*overrides: str, size: float = 0.1):
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA, *overrides], check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA, *overrides])
     torch.manual_seed(0)
     base = load_model(recipe, load_tokenizer(recipe))
-    model = get_peft_model(base, libraries.adapter_config(recipe)).eval()
+    model = get_peft_model(base, adapter_config(recipe)).eval()
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=size)
@@ -165,7 +165,7 @@ def test_experts_are_merged_too_and_are_restored_to_the_bit(of, tiny_moe, tmp_pa
     assert is_as(before, model)
     assert 0.9 < surviving_share(model.to(torch.bfloat16)) < 1.1
     model.float().save_pretrained(tmp_path)
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", given)
     again = load_model(recipe, load_tokenizer(recipe), tmp_path)
     assert {name for name, _ in again.named_parameters()} == before.keys()
     with pytest.raises(RecipeError, match=r"no parameter experts.up; did you mean experts.\w+\?"):
@@ -229,7 +229,7 @@ def test_what_trl_sends_to_vllm_is_rounded_by_seed_and_step():
         args = SimpleNamespace(seed=42, use_vllm=True)
         state = SimpleNamespace(global_step=step)
         trainer = SimpleNamespace(accelerator=accelerator, args=args, state=state, model=model)
-        set_rollout(trainer, load_recipe("recipes/tiny-arithmetic.yaml", [LORA], check=()))
+        set_rollout(trainer, load_recipe("recipes/tiny-arithmetic.yaml", [LORA]))
         sender = object.__new__(VLLMGeneration)
         sender.model = model
         sender._dist = SimpleNamespace(gather_params=contextlib.nullcontext, is_fsdp=False)

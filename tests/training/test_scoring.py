@@ -128,7 +128,7 @@ def test_rewards_of_one_name_have_names_of_their_own(own_file):
         pay = "def pay(completions, **columns): return [0.0] * len(completions)\n"
         own_file(f"{name}.py", f"{pay}also = pay\n{pay.replace('pay', 'gold')}")
     own_file("format_tags.py", "def correct_answer(completions, **columns): return [0.0]\n")
-    recipe = load_recipe(TINY, check=())
+    recipe = load_recipe(TINY)
     names = ["one.pay", "two.pay", "one.also", "one.gold", "correct_answer"]
     names += ["format_tags.correct_answer", "trl.rewards.think_format_reward"]
     rewards = guarded_rewards(replace(recipe, rewards={name: {} for name in names}))

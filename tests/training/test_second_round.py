@@ -10,8 +10,8 @@ import torch
 from schema.recipe import load_recipe
 from tests.support import CHAIN, LORA, ROOT, read_lines, run_stage
 from tests.waits import capture
+from training.merging import log_probabilities
 from training.model import load_model, load_tokenizer
-from training.saving import log_probabilities
 
 FIRST, SECOND = (f"recipes/tiny-{name}.yaml" for name in ("arithmetic", "second-round"))
 # The settings of the short run, without those of a warm start.
@@ -43,7 +43,7 @@ def test_the_last_policy_is_the_new_reference(kind, chain, tmp_path, request):
     assert "warm start" not in said
     lines = [line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "kl" in line]
     assert lines[0]["kl"] == pytest.approx(0, abs=1e-6) and lines[1]["kl"] > 1e-6
-    recipe = load_recipe(SECOND, overrides, check=())
+    recipe = load_recipe(SECOND, overrides)
     tokenizer = load_tokenizer(recipe)
     ids = [[5, 6, 7, 8, 9, 10]]
     before = log_probabilities(load_model(recipe, tokenizer), ids)

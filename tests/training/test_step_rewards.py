@@ -24,7 +24,7 @@ TINY = "recipes/tiny-arithmetic.yaml"
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return load_tokenizer(load_recipe(TINY, check=()))
+    return load_tokenizer(load_recipe(TINY))
 
 
 def test_the_advantages_worked_out_by_hand():

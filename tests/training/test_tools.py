@@ -18,10 +18,10 @@ from rewards.tools import calculator
 from rewards.verifier.hosts import judged_text
 from runs.records import completion_files
 from runs.state import RunState
-from schema.libraries import training_config
 from schema.names import tools_of
 from schema.recipe import load_recipe
 from schema.sections import Sampling
+from schema.settings import training_config
 from stages import chat
 from stages.sft import tokenised
 from tests.support import TEMPLATES
@@ -63,7 +63,7 @@ def test_the_calculator_reads_no_expression_without_end():
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return load_tokenizer(load_recipe(TINY, check=()))
+    return load_tokenizer(load_recipe(TINY))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def tokenizer():
     ],
 )
 def test_a_call_is_answered_and_anything_else_is_text(tokenizer, text, said, told):
-    tools = tools_of(load_recipe(TINY, check=()))
+    tools = tools_of(load_recipe(TINY))
     message = message_of(tokenizer, tokenizer(text)["input_ids"])
     assert message["content"] == said
     assert [each["content"] for each in answer_calls(message, tools)] == told
@@ -141,7 +141,7 @@ def calling(tmp_path_factory):
     """(recipe, trainer, rows): the tiny model after a few steps on worked solutions, so that it
     calls."""
     torch.manual_seed(0)
-    recipe = load_recipe(TINY, [*FEW, f"output_dir={tmp_path_factory.mktemp('tools')}"], check=())
+    recipe = load_recipe(TINY, [*FEW, f"output_dir={tmp_path_factory.mktemp('tools')}"])
     tokenizer = load_tokenizer(recipe)
     rows = load("products", "train", {"digits": 2, "rows": 60, "calls": 1.0})[0]
     args = training_config(on_this_machine(recipe), "grpo")
@@ -254,7 +254,7 @@ def test_an_evaluation_judges_the_last_turn(calling):
 def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template, fault):
     template = template.replace("TINY", _TINY_CHAT_TEMPLATE)
     with pytest.raises(RecipeError) as refused:
-        load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
+        load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"]))
     start = "recipes/tiny-tools.yaml:8: tools: the model's chat template "
     assert str(refused.value).startswith(start + fault)
     assert len(str(refused.value).splitlines()) == 1
@@ -262,7 +262,7 @@ def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template, fa
 
 @pytest.mark.parametrize(("longest", "room"), [(4, False), (12, False), (13, True)])
 def test_a_completion_without_room_for_a_call_is_refused(longest, room):
-    recipe = load_recipe(TINY, [f"grpo.max_completion_length={longest}"], check=())
+    recipe = load_recipe(TINY, [f"grpo.max_completion_length={longest}"])
     fault = f"^override grpo.max_.*: {longest} tokens hold no call .* more than 12$"
     with nullcontext() if room else pytest.raises(RecipeError, match=fault):
         load_tokenizer(recipe)
@@ -275,13 +275,13 @@ def test_a_template_of_qwens_is_known(name):
     """As trl has them, or patches them; what stands between two turns is what the template writes
     there."""
     name, without, _ = name.partition(" without")
-    tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
+    tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml"))
     special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
     tokenizer.add_special_tokens({"additional_special_tokens": special})
     tokenizer.eos_token = "<|im_end|>"
     given = ["tools=[calculator]", "grpo.max_completion_length=256"]
     given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
-    recipe, template = load_recipe(TINY, given, check=()), (TEMPLATES / f"{name}.jinja").read_text()
+    recipe, template = load_recipe(TINY, given), (TEMPLATES / f"{name}.jinja").read_text()
     arguments = recipe.model.chat_template_kwargs or {}
     tokenizer.chat_template = chat_templates.with_arguments(template, arguments)
     use_tools(tokenizer, recipe, chat_templates.arguments_set(arguments))
@@ -298,7 +298,7 @@ def test_a_template_of_qwens_is_known(name):
 
 
 def test_the_audit_pays_no_answer_that_a_tool_gave():
-    recipe = load_recipe(TINY, check=())
+    recipe = load_recipe(TINY)
     rows = load("products", "train", {"digits": 2, "rows": 8})[0]
     table = score_completions(with_incorrect_answers(rows), rows, recipe)
     [of_tool] = [pay for pay in table if pay.name == "correct only in what a tool says"]
@@ -307,8 +307,8 @@ def test_the_audit_pays_no_answer_that_a_tool_gave():
 
 def test_the_memory_of_a_tools_turn_is_estimated():
     """trl gives it the whole length again."""
-    ours = memory.estimate(load_recipe(TINY, check=()))
-    without = memory.estimate(load_recipe(TINY, ["tools=null"], check=()))
+    ours = memory.estimate(load_recipe(TINY))
+    without = memory.estimate(load_recipe(TINY, ["tools=null"]))
     assert ours.kv_cache * (256 + 48) == without.kv_cache * (256 + 2 * 48)
 
 
@@ -321,7 +321,7 @@ def test_a_chat_shows_the_turns(calling, monkeypatch, capsys):
 
 
 def test_the_tiny_models_share_all_but_two_tokens():
-    ours = load_tokenizer(load_recipe(TINY, check=()))
-    theirs = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
+    ours = load_tokenizer(load_recipe(TINY))
+    theirs = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml"))
     assert len(ours) == len(theirs) + 2
     assert ours.decode(prompt.prompt_ids(ours, prompt.messages("?", None))) == "calculator\n?\n"

@@ -17,9 +17,9 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from evaluation import engines
 from machine.launch import on_this_machine
-from schema import configs, libraries
+from schema import configs
 from schema.recipe import RecipeError, load_recipe
-from schema.settings import Machine
+from schema.settings import Machine, training_config
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
@@ -33,13 +33,13 @@ from training.trainer import grpo_trainer, stop_at_the_end
 
 
 def recipe(*overrides: str):
-    return load_recipe("recipes/qwen-math-lora.yaml", overrides, check=())
+    return load_recipe("recipes/qwen-math-lora.yaml", overrides)
 
 
 def trainer_of(name: str, *overrides: str, warm_start: Path | None = None):
     """The trainer of a recipe's first 64 problems."""
-    tiny = load_recipe(f"recipes/{name}.yaml", overrides, check=())
-    args = libraries.training_config(on_this_machine(tiny), "grpo")
+    tiny = load_recipe(f"recipes/{name}.yaml", overrides)
+    args = training_config(on_this_machine(tiny), "grpo")
     rows, validation = load_train(tiny)
     chosen, _ = share_validation(tiny, validation)
     return grpo_trainer(tiny, args, load_tokenizer(tiny), rows[:64], chosen, warm_start)
@@ -66,7 +66,7 @@ def test_the_sampler_is_corrected_token_by_token():
     other = recipe("grpo.vllm_importance_sampling_mode=sequence_mask")
     modes = []
     for each in (recipe(), other):
-        args = libraries.training_config(on_this_machine(each), "grpo")
+        args = training_config(on_this_machine(each), "grpo")
         modes.append(args.vllm_importance_sampling_mode)
     assert modes == ["token_truncate", "sequence_mask"]
     # trl's own, for which ours stands in
@@ -190,9 +190,9 @@ def test_a_revision_is_refused_where_vllm_would_load_another():
 
 def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
     """Everywhere the same: in the evaluation, the largest step, the advice when memory runs out."""
-    silent = load_recipe("recipes/qwen-coder-0.5b-lora.yaml", check=())
+    silent = load_recipe("recipes/qwen-coder-0.5b-lora.yaml")
     assert "max_completion_length" not in silent.grpo
-    args = libraries.training_config(on_this_machine(silent), "grpo")
+    args = training_config(on_this_machine(silent), "grpo")
     assert engines.max_new_tokens(silent) == args.max_completion_length == 512
     worst = probe_memory.worst_step(silent, tmp_path).grpo
     assert worst["generation_kwargs"] == {"min_tokens": 512}
@@ -223,7 +223,7 @@ def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
     for has_bfloat16, mode in ((True, "bf16"), (False, "no")):
         machine = Machine(has_gpu=False, has_bfloat16=has_bfloat16)
-        libraries.training_config(replace(recipe(), machine=machine), "grpo")
+        training_config(replace(recipe(), machine=machine), "grpo")
         assert os.environ["ACCELERATE_MIXED_PRECISION"] == mode
 
 

@@ -20,13 +20,12 @@ import pytest
 import torch
 
 from machine.launch import on_this_machine
-from schema.libraries import training_config
 from schema.recipe import load_recipe
+from schema.settings import training_config
 from tests.support import GPU_TABLE, ROOT, WITH_VLLM, has_lines
 from tests.waits import run_command, start_command, until
 from training.model import load_tokenizer
-from training.problem_sets import load_train
-from training.rows import prompt_dataset
+from training.problem_sets import load_train, prompt_dataset
 from training.trainer import grpo_trainer
 
 pytestmark = WITH_VLLM
@@ -54,7 +53,7 @@ class Run:
 
     def __init__(self, folder, output):
         overrides = [*colocated(folder, output), f"grpo.max_steps={STEPS}"]
-        recipe = load_recipe(RECIPE, overrides, check=())
+        recipe = load_recipe(RECIPE, overrides)
         tokenizer = load_tokenizer(recipe)
         self.end = tokenizer.eos_token_id
         args = training_config(on_this_machine(recipe), "grpo")

@@ -17,7 +17,7 @@ from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
 from tests.tables import cases, lacking
 from tests.waits import run_command
 from training import watch
-from training.progress import ShowAdvice
+from training.callbacks import ShowAdvice
 from training.watch import CORRECT, NAMES, WINDOW, advice_on
 
 RECIPE = filled({"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}})
@@ -197,7 +197,7 @@ def test_killed_and_resumed_a_run_says_nothing_twice(killed, capsys):
 
 
 def test_a_recipe_and_its_file_say_the_same():
-    recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
+    recipe = load_recipe("recipes/qwen-math-lora.yaml")
     history = logged((40, {CUT: 0.6, MISMATCH: 0.09}))
     assert advice_on(history, recipe) == advice_on(history, recipe.resolved()) != []
 

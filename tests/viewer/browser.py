@@ -4,12 +4,14 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from runs.state import RunState
 from tests.made_runs import TABLE
 from viewer import page
 
@@ -30,14 +32,19 @@ def data_of(text: str) -> dict[str, Any]:
     return json.loads(re.search(script, text, re.S)[1])
 
 
+def page_of(runs: Sequence[Path]) -> str:
+    """The page of the runs in these folders."""
+    return page.standalone_page(list(map(RunState.read, runs)))
+
+
 def data(*runs: Path) -> dict[str, Any]:
     """The answers in the page of these runs."""
-    return data_of(page.standalone_page(list(runs)))
+    return data_of(page_of(runs))
 
 
 def address_of(file: Path, *runs: Path) -> str:
     """Write the page of these runs into a file; its address, which a place of the page follows."""
-    page.write(file, list(runs))
+    file.write_text(page_of(runs), encoding="utf-8")
     return f"{file.as_uri()}#"
 
 

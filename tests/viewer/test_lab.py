@@ -253,7 +253,7 @@ def test_the_labs_table_of_memory_is_what_make_memory_estimates():
 
 def test_what_the_methods_hold_is_what_make_memory_estimates():
     """PPO trains a critic of the policy's size beside it."""
-    parts = estimate(load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.beta=0.001"], check=()))
+    parts = estimate(load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.beta=0.001"]))
     methods = held(parts, 7)
     policy = parts.weights + parts.trained_weights
     training = parts.gradients + parts.optimizer

@@ -10,8 +10,8 @@ import torch
 from trl import GRPOConfig, GRPOTrainer
 
 from machine.launch import on_this_machine
-from schema.libraries import training_config
 from schema.recipe import load_recipe
+from schema.settings import training_config
 from tests.bench.sizes import table_of_page
 from tests.support import ROOT, read_lines
 from tests.viewer import bandit
@@ -246,7 +246,7 @@ def test_the_programs_loss_and_its_gradient_are_trls(by_default, tmp_path):
     name = "tiny-arithmetic" if by_default else "tiny-grpo-paper"
     overrides = [f"grpo.beta={made['BETA']}", f"output_dir={tmp_path}"]
     overrides += [f"grpo.per_device_train_batch_size={made['G']}"]
-    recipe = load_recipe(f"recipes/{name}.yaml", overrides, check=())
+    recipe = load_recipe(f"recipes/{name}.yaml", overrides)
     args, tokenizer = training_config(on_this_machine(recipe), "grpo"), load_tokenizer(recipe)
     assert made["EPSILON"] == args.epsilon and made["G"] == args.num_generations
     trainer = grpo_trainer(recipe, args, tokenizer, load_train(recipe)[0][:64], [], None)

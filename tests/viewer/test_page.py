@@ -11,6 +11,7 @@ import pytest
 
 from console.terminal import UNSEEN
 from runs import state
+from runs.state import RunState
 from stages import view
 from tests import made_runs
 from tests.support import ROOT, far_below_quadratic, refused, run_stage, write_lines
@@ -33,7 +34,7 @@ def test_it_holds_all_that_it_shows(tmp_path):
 def test_nothing_in_it_breaks_out_or_is_loaded_from_elsewhere(tmp_path):
     run = made_runs.run(tmp_path, hostile=True)
     made_runs.evaluation(tmp_path / "eval/<!--<script>", hostile=True)
-    text = page.standalone_page([run])
+    text = page.standalone_page([RunState.read(run)])
     # What ends a script element early, or begins a comment in it, stands only where the page itself
     # has it.
     scripts = "".join(map(page.asset, page.SCRIPTS))
@@ -54,7 +55,7 @@ def test_half_a_character_and_a_line_separator_are_text(tmp_path):
     run = made_runs.run(tmp_path)
     answers = tmp_path / "eval/validation/grpo.jsonl"
     made_runs.replace_text(answers, "grpo says 0", "\\ud800 \u2028 \u2029")
-    text = page.standalone_page([run])
+    text = page.standalone_page([RunState.read(run)])
     assert "\u2028" not in text and text.encode("utf-8")
     written = data_of(text)
     assert written["0/pair/validation/sft/grpo/0"]["answers"][1]["text"] == "\ud800 \u2028 \u2029"
@@ -68,7 +69,7 @@ def test_it_names_no_folder_above_the_run(tmp_path, monkeypatch):
     made_runs.replace_text(run / "recipe.yaml", "seed: 1", "seed: 1\noutput_dir: /data/ann/x")
     lines = f"see\n{tmp_path}/home/customer/data.csv and {run}/a.txt"
     made_runs.change_table(run, 1, lambda frame: frame.assign(completion=lines))
-    text = page.standalone_page([run])
+    text = page.standalone_page([RunState.read(run)])
     assert "/data/ann" not in text and str(tmp_path) not in text and "customer" in text
     answers = data_of(text)
     written = "see\ncustomer/data.csv and " + f"{tmp_path.name}/grpo/a.txt"
@@ -120,7 +121,7 @@ def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatc
     whole = data(run)["0/groups"]
     assert whole["of"] == len(whole["groups"]) == 40 * 20 + 40 * 8
     monkeypatch.setattr(page, "LARGEST", 200_000)
-    text = page.standalone_page([run])
+    text = page.standalone_page([RunState.read(run)])
     assets = sum(len(page.asset(name)) for name in (*page.SCRIPTS, *page.STYLES))
     assert 150_000 < len(text) - assets < 230_000
     answers = data_of(text)
@@ -226,33 +227,33 @@ def test_it_is_opened_where_somebody_sits_before_a_screen(
 def test_what_the_system_refuses_is_one_line_and_ends_nothing(tmp_path, capsys):
     run = made_runs.run(tmp_path)
     (run / "page.html").mkdir()
-    assert page.write_beside(run) is None
+    assert page.write_beside(RunState.read(run)) is None
     output = capsys.readouterr()
     assert (
         output.out.count("\n") == 1 and "page.html was not written (Is a directory)" in output.out
     )
     assert output.err == "" and not (run / "page.html.partial").exists()
     (run / "page.html").rmdir()
-    assert page.write_beside(run) == run / "page.html"
+    assert page.write_beside(RunState.read(run)) == run / "page.html"
 
 
 def test_a_mistake_of_ours_has_its_trace_and_ends_nothing(tmp_path, monkeypatch, capsys):
     run = made_runs.run(tmp_path)
     monkeypatch.setattr(page, "curves", lambda run: {}["a key that is not there"])
-    assert page.write_beside(run) is None
+    assert page.write_beside(RunState.read(run)) is None
     output = capsys.readouterr()
     assert "KeyError: 'a key that is not there'" in output.err
     assert "was not written, for the reason above" in output.out
     with pytest.raises(KeyError):
-        page.write(run / "page.html", [run])
+        page.standalone_page([RunState.read(run)])
 
 
 def test_only_the_first_process_writes_it_while_it_trains(tmp_path):
     run = made_runs.run(tmp_path)
-    callback = WritePage(run)
+    callback = WritePage(RunState.read(run))
     callback.on_evaluate(None, SimpleNamespace(is_world_process_zero=False), None)
     assert not (run / "page.html").exists()
-    callback.on_evaluate(None, SimpleNamespace(is_world_process_zero=True), None)
+    callback.on_evaluate(None, SimpleNamespace(is_world_process_zero=True, log_history=[]), None)
     assert (run / "page.html").is_file()
 
 

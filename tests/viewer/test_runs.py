@@ -6,9 +6,9 @@ import pytest
 
 from console.faults import RecipeError
 from data.identity import fingerprint
-from data.json_files import LARGEST
 from evaluation import report
 from evaluation.pages import page
+from runs.files import LARGEST
 from runs.records import find_runs, name_of, run_file
 from runs.state import RunState
 from schema.recipe import load_recipe
@@ -17,11 +17,15 @@ from tests import made_runs
 from tests.support import write_lines
 from tests.tables import cases, lacking
 from viewer import runs
-from viewer.runs import changed, curves, first_completions, pair, results
+from viewer.runs import changed, first_completions, pair, results
 
 
 def describe(run: Path) -> dict:
     return runs.describe(RunState.read(run))
+
+
+def curves(run: Path) -> dict:
+    return runs.curves(RunState.read(run))
 
 
 def about(run: Path) -> dict:

@@ -7,20 +7,20 @@ import shlex
 import pytest
 
 from console.faults import RecipeError
-from schema import renamed
+from schema import refused_keys
 from schema.recipe import KEYS, _fields, load_recipe
 from schema.refused_keys import reserved
 from stages.table import FOR_ALL, TARGETS
 from tests.support import ROOT
 
 TINY = "recipes/tiny-arithmetic.yaml"
-ROWS = list(renamed.rows())
+ROWS = list(refused_keys.names_elsewhere())
 MODEL = ("model", "`model.name_or_path`")  # a section here, whose message names its first key
 
 
 def refusal(override: str) -> str:
     with pytest.raises(RecipeError) as error:
-        load_recipe(TINY, [override], check=())
+        load_recipe(TINY, [override])
     return str(error.value)
 
 
@@ -50,7 +50,7 @@ def test_a_section_of_another_library_is_answered_key_by_key(tmp_path):
     line = text.count("\n") + 1
     (tmp_path / "mine.yaml").write_text(f"{text}trl:\n  num_generations: 8\n  vllm_mode: server\n")
     with pytest.raises(RecipeError) as error:
-        load_recipe(tmp_path / "mine.yaml", check=(), reads_anywhere=True)
+        load_recipe(tmp_path / "mine.yaml", reads_anywhere=True)
     places = [str(fault.place).rpartition(":")[2] for fault in error.value.faults]
     assert places == [str(line + 1), str(line + 2)]
     known, unknown = (fault.message for fault in error.value.faults)
@@ -60,7 +60,7 @@ def test_a_section_of_another_library_is_answered_key_by_key(tmp_path):
 
 def test_a_last_part_alone_is_answered_where_the_table_has_one_remedy():
     assert "write `grpo.learning_rate`" in refusal("grpo.lr=1")
-    assert renamed.remedy("path") == ""  # of a model, and of a file of rewards
+    assert refused_keys.remedy("path") == ""  # of a model, and of a file of rewards
 
 
 @pytest.mark.parametrize("replacement", sorted({replacement for _, replacement in ROWS}))
@@ -78,7 +78,7 @@ def test_a_recipe_takes_the_remedy(replacement, own_file):
             variables = TARGETS["grpo"].variables
             assert all(name in variables or FOR_ALL.fullmatch(name) for name in names)
         elif colon:
-            load_recipe(TINY, ["adapter={r: 8}", f"{key}={value}"], check=())
+            load_recipe(TINY, ["adapter={r: 8}", f"{key}={value}"])
         elif section:
             assert field in _fields(section) and field not in reserved(section)
         else:
