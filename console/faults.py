@@ -103,8 +103,11 @@ class RunStopped(Exception):
 
 
 def closest(name: object, names) -> list[str]:
-    """The nearest of `names` in a list, which is empty where none is near."""
-    return difflib.get_close_matches(str(name), map(str, names), n=1)
+    """The nearest of `names` in a list, which is empty where none is near. Capital letters make no
+    difference."""
+    by_small_letters = {str(name).casefold(): str(name) for name in reversed(list(names))}
+    near = difflib.get_close_matches(str(name).casefold(), by_small_letters, n=1)
+    return [by_small_letters[small] for small in near]
 
 
 def nearest(name: object, names) -> str:

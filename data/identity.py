@@ -52,7 +52,10 @@ def split_validation(
     """
     if validation >= len(rows):
         message = f"data.validation holds out {validation:,} of {len(rows):,} problems"
-        raise DataError(f"{message}; nothing is left to train on: set it lower, or add problems")
+        raise DataError(
+            f"{message}; nothing is left to train on: leave it out, which holds out a fifth, or add"
+            " problems"
+        )
     ordered = list(rows)
     if by_place:
         random.Random(0).shuffle(ordered)

@@ -64,7 +64,14 @@ def of_folder(
     Raises:
         DataError: no file holds that split.
     """
-    candidates = _problem_files(Path(folder)) + _problem_files(Path(folder, "data"))
+    files = files_of_split(Path(folder), part, split)
+    return _mapped(folder, read_files(Path(folder), files), columns, split)
+
+
+def files_of_split(folder: Path, part: str, split: str | None) -> list[Path]:
+    """The files of a folder that hold a split, by default the part's. Raises what `of_folder`
+    does."""
+    candidates = _problem_files(folder) + _problem_files(folder / "data")
     candidates.sort()
     name_of_split = re.compile(rf"{re.escape(split or part)}(?![^\W_])")
     files = [file for file in candidates if name_of_split.match(file.name)]
@@ -76,7 +83,7 @@ def of_folder(
         names = ", ".join(file.name for file in candidates[:5])
         message = f"{folder} has no file of the split {split or part!r}, but {names}: set `split`"
         raise DataError(message)
-    return _mapped(folder, read_files(Path(folder), files), columns, split)
+    return files
 
 
 def _problem_files(folder: Path) -> list[Path]:
@@ -167,9 +174,11 @@ def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | No
     for column in column_of.values():
         if rows and column not in names:
             raise DataError(f"{source} has no column {column!r}, but {listed}")
-    _guess_columns(column_of, names, rows)
+    guess_columns(column_of, names, rows)
     if rows and not _has_problem_and_answer(rows[0], column_of):
         parts = ", ".join(f"{part}: {column_of.get(part, '…')}" for part in USUAL)
+        if headless(names):
+            raise DataError(f"{source} has the columns {listed}{headless(names)}")
         raise DataError(
             f"{source} has the columns {listed}: say which holds the problem, which the answer,"
             " and for a warm start which the reasoning, as"
@@ -188,6 +197,23 @@ def _has_problem_and_answer(row: dict, column_of: dict[str, str]) -> bool:
     return "problem" in column_of and ("answer" in column_of or has_reply)
 
 
+def headless(names: list[str]) -> str:
+    """What to do where a table's first line is a row of it; empty where it names columns."""
+    header = []
+    for number, name in enumerate(names, 1):
+        text = str(name).strip()
+        words = len(text.split())
+        if "problem" not in header and words >= 3 and (text.endswith("?") or words > 5):
+            header.append("problem")
+        elif "answer" not in header and re.fullmatch(r"[-$€]?\d[\d.,/]*\D{0,9}", text):
+            header.append("answer")
+        else:
+            header.append(f"column{number}")
+    if not {"problem", "answer"} <= set(header):
+        return ""
+    return f": the first line looks like a row: write `{','.join(header)}` above it"
+
+
 def _with_nested_columns(rows: list[dict], columns: dict) -> tuple[list[dict], list[str]]:
     """The rows, with a column of its own for each path such as `reward_model.ground_truth` that
     `columns` names; and the names of all columns, in the order in which they first appear."""
@@ -204,7 +230,7 @@ def _with_nested_columns(rows: list[dict], columns: dict) -> tuple[list[dict], l
     return rows, names
 
 
-def _guess_columns(column_of: dict[str, str], names: list[str], rows: list[dict]) -> None:
+def guess_columns(column_of: dict[str, str], names: list[str], rows: list[dict]) -> None:
     """Adds to `column_of` the columns that carry a usual name, for the parts that it lacks."""
     problem_is_guessed = "problem" not in column_of
     by_lower_case: dict[str, str] = {}

@@ -36,6 +36,8 @@ STEP_SECONDS = (
 )
 OTHER_HOURS = 0.2  # hours of loading, the warm start and the evaluations
 WITHOUT_VLLM = 2  # times as long
+FORMS = 100  # problems whose shortest completion in the form is measured
+OFTEN = 100  # times that a problem may be asked
 
 
 def of_model(recipe: Recipe, rows: list[dict], launched: dict, gpu: GPU | None) -> Iterator[Fault]:
@@ -58,8 +60,10 @@ def of_model(recipe: Recipe, rows: list[dict], launched: dict, gpu: GPU | None) 
         most_turns = max(rows, key=lambda row: len(row.get(prompt.TURNS) or []))
         yield from _prompt_findings(recipe, tokenizer, most_turns)
         yield from _unknown_letters(recipe, tokenizer, rows)
+        yield from _form_findings(recipe, tokenizer, rows)
         yield from _probe_findings(recipe, tokenizer)
     if rows:
+        yield from _repetition_findings(recipe, rows)
         yield from _gold_findings(recipe, rows)
     if config is not None:
         try:
@@ -174,6 +178,50 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fa
             " there, and cannot write it: replace it in the data, or take another model"
         )
         yield recipe.fault("warning", ("data", "train"), message)
+
+
+def _form_findings(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fault]:
+    """Whether the form that is paid for, or most worked solutions, fit a completion."""
+    longest = recipe.settings["grpo"]["max_completion_length"]
+    needs_form = recipe.strict or "format_tags" in recipe.rewards
+    sample = rows[:FORMS]
+    empty = []
+    worked = []
+    for row in sample:
+        texts = [prompt.completion("", row["solution"], opened=False)]
+        if row.get("reasoning"):
+            texts.append(prompt.completion(row["reasoning"], row["solution"], opened=False))
+        sizes = [len(ids) for ids in tokenizer(texts, add_special_tokens=False).input_ids]
+        empty.append(sizes[0])
+        worked += sizes[1:]
+    key = ("grpo", "max_completion_length")
+    if needs_form and statistics.median(empty) > longest:
+        message = (
+            f"{longest} tokens do not hold <think></think><answer></answer> around an answer, which"
+            f" take {statistics.median(empty):.0f}: raise it"
+        )
+        yield recipe.fault("warning", key, message)
+    elif worked and statistics.median(worked) > longest:
+        message = (
+            f"most worked solutions of the data take more than {longest} tokens, in the median"
+            f" {statistics.median(worked):.0f}: what is cut off earns nothing: raise it"
+        )
+        yield recipe.fault("warning", key, message)
+
+
+def _repetition_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
+    """Whether GRPO asks each problem so often that it can learn the answers by heart."""
+    size = size_of_run(recipe)
+    if size is None:
+        return
+    group = recipe.settings["grpo"]["num_generations"]
+    times = size[1] // group // len(rows)
+    if times > OFTEN:
+        message = (
+            f"each of {len(rows):,} problems is asked {times:,} times, {group} completions each"
+            " time: take fewer steps, or a smaller batch, or more problems"
+        )
+        yield recipe.fault("warning", ("grpo", "max_steps"), message)
 
 
 def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:

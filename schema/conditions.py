@@ -6,10 +6,13 @@ says, by name.
 
 from collections import Counter
 from collections.abc import Callable
-from math import gcd, lcm
+from math import gcd, lcm, sqrt
+from pathlib import Path
 
+from data.files import FILE_TYPES
 from schema import configs, names
 from schema.configs import Values
+from schema.sections import CHOOSING
 from schema.stages import STAGES
 from schema.values import LARGEST_GROUP, TRANSFORMERS_SAMPLING, VLLM_SAMPLING
 
@@ -49,7 +52,7 @@ def uneven_share(stage: str) -> Callable[[Values], dict | None]:
             shares = []
             for trained in STAGES.keys() & values.sections:
                 shares.append(configs.shared(trained, vars(getattr(values, trained)), count))
-            if None not in shares and values.evaluate.checkpoint_problems % count == 0:
+            if None not in shares and (values.evaluate.checkpoint_problems or 0) % count == 0:
                 counts.append(str(count))
         return {"counts": " or ".join(counts)}
 
@@ -66,6 +69,40 @@ def only_warms_up(stage: str) -> Callable[[Values], bool]:
         return steps > 0 and isinstance(warmup, int) and steps <= warmup
 
     return is_broken
+
+
+def counts_no_epochs(stage: str) -> Callable[[Values], bool]:
+    """Whether a recipe sets epochs beside the number of steps, which alone decides."""
+    return lambda values: (
+        f"{stage}.num_train_epochs" in values.keys and getattr(values, stage).max_steps > 0
+    )
+
+
+def saves_only_at_the_end(stage: str) -> Callable[[Values], bool]:
+    """Whether a recipe asks for checkpoints after more steps than the stage has."""
+
+    def is_broken(values: Values) -> bool:
+        section = getattr(values, stage)
+        return f"{stage}.save_steps" in values.keys and section.save_steps > section.max_steps > 0
+
+    return is_broken
+
+
+def rate_beyond(stage: str, lowest: float, highest: float) -> Callable[[Values], dict | None]:
+    """Whether a stage's learning rate teaches nothing, or ruins the model."""
+
+    def facts(values: Values) -> dict | None:
+        rate = getattr(values, stage).learning_rate
+        if lowest <= rate <= highest:
+            return None
+        reason = "changes next to nothing" if rate < lowest else "ruins a model in a few steps"
+        return {"rate": rate, "reason": reason}
+
+    return facts
+
+
+def lies_above(key: str, highest: float) -> Callable[[Values], bool]:
+    return lambda values: getattr(values.grpo, key) > highest
 
 
 def unread_beside(key: str, setting: str, readers: tuple[str, ...]) -> Callable[[Values], bool]:
@@ -166,6 +203,30 @@ def repeated_benchmarks(values: Values) -> dict | None:
     return {"labels": ", ".join(repeated)} if repeated else None
 
 
+def files_trained_on(values: Values) -> dict | None:
+    """The files that are a benchmark too, with the same rows of them."""
+    trained = list(map(_rows_of_file, names.entries_of(values.data.train)))
+    files = []
+    for entry in names.entries_of(values.evaluate.benchmarks):
+        rows = _rows_of_file(entry)
+        if rows is not None and rows in trained:
+            files.append(rows[0])
+    return {"files": ", ".join(files)} if files else None
+
+
+def _rows_of_file(entry: object) -> tuple[str, object] | None:
+    """The name of an entry's file, which has no splits, and the `where` that chooses its rows; None
+    for another data set."""
+    name, where = entry, None
+    if isinstance(entry, dict) and len(entry) == 1:
+        name, arguments = names.name_and_arguments(entry)
+        if isinstance(arguments, dict):
+            where = arguments.get("where")
+    if isinstance(name, str) and Path(name).suffix in FILE_TYPES:
+        return name, where
+    return None
+
+
 def pays_nothing(values: Values) -> bool:
     weights = []
     for options in values.rewards.values():
@@ -190,16 +251,40 @@ def needs_tags_and_teaches_none(values: Values) -> bool:
     return "sft" not in values.sections and needs_tags and not pays_without_tags
 
 
+def points_shown_by(problems: int) -> int:
+    """The gain, in points, that is two standard errors where so many problems compare two models,
+    and one answer in four is right of one and wrong of the other."""
+    return round(100 / sqrt(problems))
+
+
+def none_left_to_compare(values: Values) -> dict | None:
+    """Whether all validation problems would choose the checkpoint, where the recipe says how many
+    of both there are."""
+    validation = values.data.validation
+    choosing = values.evaluate.checkpoint_problems
+    if not values.grpo.eval_steps or None in (validation, choosing) or choosing < validation:
+        return None
+    advice = "add problems, or leave grpo.eval_steps out"
+    if validation > 1:
+        advice = f"write evaluate.checkpoint_problems: {validation // 2}, or leave it out"
+    return {"advice": advice}
+
+
 def few_to_compare(values: Values) -> dict | None:
     comparing = values.data.validation
+    if comparing is None:  # training/problem_sets.py says how many of the data's it is
+        return None
     explanation = ""
     if values.grpo.eval_steps:
         choosing = values.evaluate.checkpoint_problems
+        if choosing is None:
+            choosing = min(CHOOSING, comparing // 2)
         explanation = f" ({choosing} of the {comparing} choose the checkpoint)"
         comparing -= choosing
     if not 0 < comparing < FEW:
         return None
-    return {"comparing": comparing, "explanation": explanation}
+    points = points_shown_by(comparing)
+    return {"comparing": comparing, "explanation": explanation, "points": points}
 
 
 def never_reads_top_p(values: Values) -> bool:

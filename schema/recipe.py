@@ -2,6 +2,7 @@
 loaded."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -70,6 +71,18 @@ def _hint(recipe: dict, *names: str) -> str:
         return f"; it is a key of a section: {', '.join(f'{name}.{key}' for name in fitting)}"
     reason = sections and reserved(sections[0])[key]
     return f": {reason}" if reason else ""
+
+
+def _as_rewards(values: Any) -> str:
+    """`: write rewards: {…}` for the names of rewards in a text or a list, as trl takes them; empty
+    where there are none."""
+    names = values
+    if isinstance(values, str):
+        names = re.split(r"[,\s]+", values)
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        return ""
+    rewards = ", ".join(f"{name}: {{weight: 1}}" for name in names)
+    return f": write rewards: {{{rewards}}}"
 
 
 def _data_sets(recipe: dict) -> Iterator[tuple[tuple, Any]]:
@@ -222,7 +235,9 @@ class Draft:
         values = self.values[section]
         if not isinstance(values, dict):
             message = f"{section}: expected a mapping, got {values!r}"
-            if section in OWN_SECTIONS:
+            if section == "rewards":
+                message += _as_rewards(values)
+            elif section in OWN_SECTIONS:
                 message += f": write {section}: {{{fields(OWN_SECTIONS[section])[0].name}: …}}"
             self.fault((section,), message)
         elif section != "rewards":

@@ -74,7 +74,18 @@ READ_FOR = {
     "scale_rewards": ("multi_objective_aggregation", ("sum_then_normalize",)),
 }
 # Where sampling makes the completions of a problem alike.
-ALIKE = {"top_k": (1, 1), "top_p": (0, 0.1), "min_p": (0.9, 1), "temperature": (0, 0.1)}
+ALIKE = {"top_k": (1, 1), "top_p": (0, 0.1), "min_p": (0.9, 1), "temperature": (0, 0.299)}
+# Above and below these bounds a run is valid, and nobody has reported that it learned.
+LOWEST_RATE, HIGHEST_RATE = 1e-7, 1e-2
+HIGHEST = {
+    "temperature": (1.5, "samples words at random: leave it out, which is 1"),
+    "num_iterations": (
+        8,
+        "updates on the same completions take the policy far from what sampled them, where the clip"
+        " stops it: take 1 to 4",
+    ),
+    "beta": (1, "holds the policy at its reference: take 0, or 0.001 to 0.1"),
+}
 
 MODEL = [
     Rule(
@@ -150,8 +161,8 @@ DATA = [
     Rule(
         "data.validation",
         conditions.few_to_compare,
-        "{comparing} problems are left to compare the stages{explanation}, too few to show a gain:"
-        " raise it",
+        "{comparing} problems are left to compare the stages{explanation}, too few to show a gain"
+        " of less than {points} points: raise it",
         WARN,
     ),
 ]
@@ -160,6 +171,12 @@ EVALUATE = [
         "evaluate.benchmarks",
         conditions.repeated_benchmarks,
         "named {labels}; their results would mix: leave one out, or rename its file",
+    ),
+    Rule(
+        "evaluate.benchmarks",
+        conditions.files_trained_on,
+        "{files} is what data.train learns from; data.validation is already held out of it: leave"
+        " it out (evaluate.benchmarks: [] for none)",
     ),
     Rule(
         "evaluate.samples",
@@ -259,19 +276,16 @@ VALIDATION = [
     Rule(
         "grpo.eval_steps",
         lambda values: (
-            values.grpo.eval_steps and values.evaluate.checkpoint_problems % values.processes
+            values.grpo.eval_steps and (values.evaluate.checkpoint_problems or 0) % values.processes
         ),
         "{processes} processes cannot share evaluate.checkpoint_problems ="
         " {evaluate.checkpoint_problems} problems evenly; take a multiple of {processes}",
     ),
     Rule(
-        "grpo.eval_steps",
-        lambda values: (
-            values.grpo.eval_steps and values.data.validation <= values.evaluate.checkpoint_problems
-        ),
-        "evaluate.checkpoint_problems = {evaluate.checkpoint_problems} problems choose the"
-        " checkpoint, and none of the data.validation = {data.validation} is left to compare the"
-        " stages: raise it",
+        "evaluate.checkpoint_problems",
+        conditions.none_left_to_compare,
+        "{evaluate.checkpoint_problems} problems choose the checkpoint, and none of the"
+        " data.validation = {data.validation} is left to compare the stages: {advice}",
     ),
 ]
 BATCH = [
@@ -325,6 +339,25 @@ for stage in STAGES:
             conditions.only_warms_up(stage),
             f"all {{{stage}.max_steps}} steps would be warm-up; take fewer than that",
         ),
+        Rule(
+            f"{stage}.num_train_epochs",
+            conditions.counts_no_epochs(stage),
+            f"it has no effect beside max_steps = {{{stage}.max_steps}}: leave it out, or write"
+            " max_steps: -1",
+        ),
+        Rule(
+            f"{stage}.save_steps",
+            conditions.saves_only_at_the_end(stage),
+            f"{{{stage}.save_steps}} is beyond the {{{stage}.max_steps}} steps of the run, and one"
+            " that is killed begins anew: leave it out, or take less",
+            WARN,
+        ),
+        Rule(
+            f"{stage}.learning_rate",
+            conditions.rate_beyond(stage, LOWEST_RATE, HIGHEST_RATE),
+            "{rate:g} {reason}: usual rates are 1e-6 for all weights, 1e-5 to 1e-4 for an adapter",
+            WARN,
+        ),
     ]
 LOSSES = [
     Rule(
@@ -350,7 +383,9 @@ for key, (setting, readers) in READ_FOR.items():
 POLICY = [
     Rule(
         "grpo.learning_rate",
-        lambda values: "adapter" in values.sections and values.grpo.learning_rate < 4e-6,
+        lambda values: (
+            "adapter" in values.sections and LOWEST_RATE <= values.grpo.learning_rate < 4e-6
+        ),
         "{grpo.learning_rate:g} is a learning rate for full fine-tuning; an adapter wants ten times"
         " that or more: try 1e-5",
         WARN,
@@ -372,6 +407,10 @@ for key, (low, high) in ALIKE.items():
             " out",
             WARN,
         )
+    )
+for key, (highest, reason) in HIGHEST.items():
+    POLICY.append(
+        Rule(f"grpo.{key}", conditions.lies_above(key, highest), f"{{grpo.{key}:g}} {reason}", WARN)
     )
 
 RULES = [*MODEL, *DATA, *REWARDS, *BATCH, *VLLM, *TOOLS, *VALIDATION, *LOSSES, *EVALUATE, *POLICY]

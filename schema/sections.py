@@ -3,6 +3,10 @@
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+# Problems, at most, that are held out and that choose the checkpoint where a recipe does not say.
+VALIDATION = 500
+CHOOSING = 192
+
 
 @dataclass(frozen=True)
 class Model:
@@ -54,7 +58,8 @@ class Data:
 
     `train`: names of data sets, or one-entry mappings from a name to its arguments. Example:
     `[gsm8k, math]`
-    `validation`: how many of their problems are held out.
+    `validation`: how many of their problems are held out; a fifth by default, at most 500. Example:
+    `200`
     `worked`: how many worked solutions the warm start may see; all of them by default. Example:
     `300`
     `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
@@ -65,7 +70,7 @@ class Data:
     """
 
     train: list
-    validation: int = 500
+    validation: int | None = None
     worked: int | None = None
     dir: str | None = None
     pass_rate: list | None = None
@@ -131,7 +136,8 @@ class Evaluate:
     tokens drawn from have.
     `control`: whether the base model is also evaluated with a worked example in its prompt.
     `checkpoint_problems`: how many of the validation problems choose the checkpoint, where
-    `grpo.eval_steps` is set; the others compare the stages.
+    `grpo.eval_steps` is set; the others compare the stages. Half by default, at most 192. Example:
+    `64`
     `patience`: training stops when accuracy on the former has been clearly below its best for so
     many evaluations while reward rises; 0 is never.
     """
@@ -146,7 +152,7 @@ class Evaluate:
     top_p: float = Sampling.top_p
     control: bool = True
     # 3.6 points of standard error; whole batches on 1 to 4, 6, 8, 12 … processes
-    checkpoint_problems: int = 192
+    checkpoint_problems: int | None = None
     patience: int = 3
 
     def sampling(self, **settings) -> Sampling:

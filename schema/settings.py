@@ -15,7 +15,7 @@ from console.faults import REFUSALS, Fault, NotReached, Place, RecipeError, dott
 from schema import configs
 from schema.configs import ACCURACY, SAVE_STEPS, SECTIONS, Generation
 from schema.refused_keys import reserved
-from schema.sections import Data, Evaluate, Model, Prompt
+from schema.sections import CHOOSING, VALIDATION, Data, Evaluate, Model, Prompt
 from schema.stages import STAGES
 
 # Where a value comes from, if no line of the recipe sets it.
@@ -25,6 +25,7 @@ SHARE = "the share of one of {} processes"
 # Validation problems in a batch, for each completion of a training batch, if transformers answers.
 EVALUATED = 2
 SIZES = ("num_generations", "r")  # a page shows them even where they are defaults
+EVEN = 8  # so many processes, and 2 and 4, choose the checkpoint by the same problems
 
 
 class Machine(NamedTuple):
@@ -311,7 +312,7 @@ def _validation_defaults(recipe: Recipe, processes: int) -> dict[str, Any]:
     values = configs.defaults("grpo") | grpo
     if not values["eval_steps"]:
         return {}
-    problems = recipe.evaluate.checkpoint_problems
+    problems = choosing_problems(recipe, VALIDATION)
     at_most = EVALUATED * values["per_device_train_batch_size"]
     if values["use_vllm"]:
         # One batch, since for each batch vLLM wakes up, loads the weights and goes to sleep again.
@@ -325,6 +326,17 @@ def _validation_defaults(recipe: Recipe, processes: int) -> dict[str, Any]:
         "metric_for_best_model": ACCURACY,
         "greater_is_better": True,
     }
+
+
+def choosing_problems(recipe: Recipe, validation: int) -> int:
+    """How many of so many validation problems choose the checkpoint: as the recipe says, or else
+    half of them, at most CHOOSING, which the processes can share."""
+    if recipe.evaluate.checkpoint_problems is not None:
+        return recipe.evaluate.checkpoint_problems
+    problems = min(CHOOSING, validation // 2)
+    if problems >= EVEN:
+        problems -= problems % EVEN
+    return problems - problems % recipe.processes
 
 
 def even_batch(problems: int, at_most: int, processes: int) -> int:

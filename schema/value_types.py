@@ -8,6 +8,7 @@ takes four times as long.
 import re
 import types
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic_core import CoreSchema, PydanticCustomError, SchemaValidator, ValidationError
@@ -35,7 +36,21 @@ def type_fault(kind: CoreSchema, value: Any) -> str | None:
         is_word = isinstance(value, str) and re.fullmatch(r"[\w./~-]{1,80}", value)
         if is_word and type_fault(kind, [value]) is None:
             message += f"; write [{value}]"
+        elif isinstance(value, str) and type_fault(kind, _without_quotes(value)) is None:
+            message += f": write {value.strip()} without the quotes"
         return message
+    return None
+
+
+def _without_quotes(text: str) -> Any:
+    """The number or the switch that a text in quotes would be without them; None for another
+    text."""
+    switches = {"true": True, "false": False}
+    if text.strip() in switches:
+        return switches[text.strip()]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
     return None
 
 
@@ -53,7 +68,8 @@ def _in_words(error: Mapping[str, Any]) -> str:
         hint = HINTS.get(str(value), nearest(value, names))
         message = f"{value!r:.80} is not one of {_listed(names)}{hint}"
     if error["msg"] == TRUE_OR_FALSE and str(value).lower() in ("yes", "no", "on", "off"):
-        message += "; YAML 1.2 reads that as text"
+        switch = "true" if str(value).lower() in ("yes", "on") else "false"
+        message += f"; YAML 1.2 reads that as text: write {switch}"
     keys = [key for key in loc if isinstance(key, str) and key not in BRANCHES]
     return ": ".join([*keys, message])
 

@@ -15,6 +15,7 @@ from console.terminal import duration
 from data.problems import weighted
 from runs.state import altered
 from schema.recipe import Recipe
+from schema.settings import OURS, even_batch
 from stages.frame import Start, Trained, Training, conclude, train_stage
 from training.problem_sets import share_validation
 from training.watch import advice_on
@@ -43,6 +44,11 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     if start.args.eval_strategy != "no":
         validation = validation_that_fit(recipe, tokenizer, validation)
     choosing, _ = share_validation(recipe, validation)
+    if choosing and recipe.settings.origins["grpo"]["per_device_eval_batch_size"] == OURS:
+        # Only now it is known how many problems there are to answer at once.
+        at_most = start.args.per_device_eval_batch_size
+        size = even_batch(len(choosing), at_most, recipe.processes)
+        start.args.per_device_eval_batch_size = size or at_most
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
     yield Training(trainer, f"{len(rows):,} problems", rows)
     lines = []

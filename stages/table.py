@@ -176,6 +176,24 @@ ROWS = (
         takes_recipe=False,
     ),
     Target("test", START, "run the tests that take seconds, on the CPU", ("TESTS",)),
+    Stage(
+        "new",
+        OWN,
+        "write a recipe for your data: RECIPE=physics DATA=physics.csv BASE=qwen3-0.6b-lora"
+        " REWARD=mine.py",
+        options=(
+            Option("--recipe", "the name of the new recipe, else the data's", variable="RECIPE"),
+            Option("--data", "a file, a folder, a Hub id or a function", variable="DATA"),
+            Option(
+                "--base",
+                "the name of the recipe to build on",
+                variable="BASE",
+                default="qwen3-0.6b-lora",
+            ),
+            Option("--reward", "a Python file of this folder with rewards", variable="REWARD"),
+        ),
+        takes_recipe=False,
+    ),
     Target(
         "setup",
         OWN,

@@ -21,13 +21,13 @@ LONGEST = 500  # lines of a file
 # What the house may have: statements of Python, which no packing of lines makes fewer, lines of
 # tests, and lines of JavaScript, of the page and of the lab. A change that needs more raises its
 # number and says why in its message.
-BUDGET = {"rewards/verifier/": 3_240, "everything else": 13_420}
-TEST_LINES = 24_100
+BUDGET = {"rewards/verifier/": 3_240, "everything else": 13_760}
+TEST_LINES = 24_350
 SCRIPT_LINES = 3_700
 SCRIPTS = [path for name in ("viewer/page", "docs/lab") for path in (ROOT / name).glob("*.js")]
 WIDEST = 100  # columns of a line of Python, which ruff holds, or of JavaScript
 # The words, by white space, of the pages in docs/, and of one that is longer than the others.
-WORDS = {"docs/": 18_450, "docs/learn.md": 3_500}
+WORDS = {"docs/": 18_500, "docs/learn.md": 3_500}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(

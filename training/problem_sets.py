@@ -15,8 +15,11 @@ from data.identity import Overlap, fingerprint, overlaps, split_validation
 from data.problems import HIDDEN, for_rewards, is_computed, is_here, load
 from runs.identity import changes, data_of
 from runs.state import RunState
+from schema.conditions import points_shown_by
 from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
+from schema.sections import VALIDATION
+from schema.settings import choosing_problems
 from schema.stages import STAGES, finished
 
 if TYPE_CHECKING:
@@ -134,10 +137,55 @@ def train_and_validation(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     try:
         names = [name_and_arguments(entry)[0] for entry in recipe.data.train]
         by_place = all(map(is_computed, names))
-        train, validation = split_validation(rows, recipe.data.validation, by_place)
+        size = validation_size(recipe, len(rows))
+        train, validation = split_validation(rows, size, by_place)
     except DataError as error:
         raise RecipeError([Fault(recipe.place("data", "validation"), str(error))]) from error
+    _say_shares(recipe, len(rows), size)
     return train, _never_trained_on(recipe, train, validation)
+
+
+def validation_size(recipe: Recipe, problems: int) -> int:
+    """How many of so many problems are held out: as the recipe says, or else a fifth."""
+    if recipe.data.validation is not None:
+        return recipe.data.validation
+    return max(1, min(VALIDATION, problems // 5))
+
+
+def _say_shares(recipe: Recipe, problems: int, validation: int):
+    """Say how many problems are held out and what for, where no number in the recipe does. Raises
+    RecipeError where they cannot be shared."""
+    choosing = 0
+    if not validation:  # of problems that are not all there
+        return
+    if recipe.settings["grpo"]["eval_steps"]:
+        choosing = choosing_problems(recipe, validation)
+        if not 0 < choosing < validation:
+            raise RecipeError([_unshared(recipe, validation, choosing)])
+    comparing = validation - choosing
+    sizes = (recipe.data.validation, recipe.evaluate.checkpoint_problems)
+    if None not in sizes[: 1 + bool(choosing)]:
+        return
+    choice = f"{choosing:,} choose the checkpoint, " if choosing else ""
+    say(
+        f"data: {validation:,} of {problems:,} problems are held out: {choice}{comparing:,} compare"
+        f" the stages, and can show a gain of {points_shown_by(comparing)} points or more"
+    )
+
+
+def _unshared(recipe: Recipe, validation: int, choosing: int) -> Fault:
+    """The fault of validation problems of which none is left to compare the stages, or to choose
+    the checkpoint."""
+    key = ("evaluate", "checkpoint_problems")
+    message = (
+        f"{choosing:,} problems choose the checkpoint, and none of the {validation:,} that are held"
+        " out is left to compare the stages"
+    )
+    if validation > 1:
+        advice = f"write evaluate.checkpoint_problems: {validation // 2}, or leave it out"
+    else:
+        advice = "add problems, or leave grpo.eval_steps out"
+    return Fault(recipe.place(*key), f"{'.'.join(key)}: {message}: {advice}")
 
 
 def _never_trained_on(recipe: Recipe, train: list[dict], validation: list[dict]) -> list[dict]:
@@ -192,7 +240,7 @@ def share_validation(recipe: Recipe, validation: list[dict]) -> tuple[list[dict]
     is."""
     if not recipe.settings["grpo"]["eval_steps"]:
         return [], validation
-    choosing = recipe.evaluate.checkpoint_problems
+    choosing = choosing_problems(recipe, len(validation))
     return validation[:choosing], validation[choosing:]
 
 

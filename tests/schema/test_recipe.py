@@ -121,6 +121,25 @@ def test_too_few_problems_to_compare_the_stages_are_told(arguments, message):
     assert [text.startswith(f"data.validation: {message}") for text in warnings] == expected
 
 
+@cases(__file__, "numbers_that_hardly_teach_are_warned_of")
+def test_numbers_that_hardly_teach_are_warned_of(change, key, names):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [change], check=())
+    warnings = [fault.message for fault in warnings_of(recipe)]
+    if key is None:
+        assert warnings == []
+        return
+    [message] = warnings
+    assert lacking([key, *names], message) == []
+
+
+def test_epochs_beside_steps_are_refused():
+    """trl would take the steps and not say so."""
+    words = ["grpo.num_train_epochs=3"]
+    with pytest.raises(RecipeError, match="max_steps = 240: leave it out, or write max_steps: -1"):
+        load_recipe("recipes/tiny-arithmetic.yaml", words, check=())
+    load_recipe("recipes/tiny-arithmetic.yaml", [*words, "grpo.max_steps=-1"], check=())
+
+
 @cases(__file__, "a_share_of_the_probability_that_nothing_reads_is_told")
 def test_a_share_of_the_probability_that_nothing_reads_is_told(arguments, message):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"evaluate={arguments}"])
