@@ -16,11 +16,10 @@ import re
 import shutil
 from pathlib import Path
 
-from tests.stages.test_incorrect_inputs import Row, environment_of, words_of, write_inputs
-
 from rewards.verifier import judge_all
 from tests.rewards.verifier.judged_rows import TABLES, judged_rows
-from tests.stages import test_incorrect_inputs
+from tests.stages import test_wrong_inputs
+from tests.stages.test_wrong_inputs import Row, environment_of, words_of, write_inputs
 from tests.support import CHAIN, LORA, NF4, ROOT, SHIPPED, kill_when, run_stage
 from tests.tables import rows
 from tests.waits import all_ended
@@ -105,7 +104,7 @@ def write_messages(folder: Path, inputs: Path):
     inputs.mkdir()
     write_inputs(inputs)
     lines = []
-    for columns in rows(test_incorrect_inputs.__file__, "incorrect_inputs"):
+    for columns in rows(test_wrong_inputs.__file__, "wrong_inputs"):
         row = Row(**columns)
         text = output(inputs, row.stage, *words_of(row, inputs), **environment_of(row, inputs))
         text = text.replace(str(inputs), "inputs")

@@ -30,8 +30,8 @@ from training.model import load_tokenizer
 TINY = "recipes/tiny-arithmetic.yaml"
 
 
-@cases(__file__, "a_incorrect_value_is_a_fault_of_the_recipe")
-def test_a_incorrect_value_is_a_fault_of_the_recipe(override, names):
+@cases(__file__, "a_wrong_value_is_a_fault_of_the_recipe")
+def test_a_wrong_value_is_a_fault_of_the_recipe(override, names):
     with pytest.raises(RecipeError) as fault:
         load_recipe(TINY, [override])
     assert len(str(fault.value).splitlines()) == 1

@@ -45,7 +45,7 @@ def message_of(path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("row", rows(__file__, "incorrect_recipe"), ids=itemgetter("case"))
-def test_a_incorrect_recipe_gets_one_message_with_its_place(row, tmp_path):
+def test_a_wrong_recipe_gets_one_message_with_its_place(row, tmp_path):
     text = row.get("recipe", GOOD)
     if "old" in row:
         text = text.replace(row["old"], row["new"])

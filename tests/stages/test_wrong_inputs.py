@@ -58,8 +58,8 @@ def environment_of(row: Row, folder: Path) -> dict[str, str]:
     return {name: with_texts(row.environment[name], folder) for name in row.environment}
 
 
-@row_cases(__file__, "incorrect_inputs", Row)
-def test_a_incorrect_input_is_one_line_with_a_remedy(row, tmp_path):
+@row_cases(__file__, "wrong_inputs", Row)
+def test_a_wrong_input_is_one_line_with_a_remedy(row, tmp_path):
     write_inputs(tmp_path)
     environment = environment_of(row, tmp_path)
     done = run_stage(row.stage, *words_of(row, tmp_path), check=False, **environment)

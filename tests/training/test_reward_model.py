@@ -87,7 +87,7 @@ def findings(recipe: Recipe) -> list[Fault]:
 
 
 @cases(__file__, "models")
-def test_a_check_refuses_a_incorrect_reward_model(remove, keys, names, reward_folder, tmp_path):
+def test_a_check_refuses_a_wrong_reward_model(remove, keys, names, reward_folder, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(reward_folder, folder)
     if remove:
