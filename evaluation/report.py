@@ -83,12 +83,10 @@ class Answered:
         return figures
 
 
-def write(folder: Path, labels: list[str]) -> str:
+def write(folder: Path, models: dict[str, Answered]) -> str:
     """Write the report of a benchmark: `report.md`, with accuracy by level and subject, how much of
     the gain is format, and flips to read, and `summary.json` with the same figures. Return its
-    first
-    part. Raises ValueError where completions are missing, or cannot be compared."""
-    models = compare(folder, labels)
+    first part."""
     content = benchmark(folder, models)
     tables = [*_by(models, "level"), *_by(models, "subject")]
     flips = []
@@ -104,10 +102,17 @@ def write(folder: Path, labels: list[str]) -> str:
 def compare(folder: Path, labels: list[str]) -> dict[str, Answered]:
     """The models of a benchmark's folder by label, with their completions. Raises ValueError
     where completions are missing, or cannot be compared."""
+    return compared(
+        folder, {label: read_completions(folder / f"{label}.jsonl") for label in labels}
+    )
+
+
+def compared(folder: Path, lines_of_models: dict[str, list[dict]]) -> dict[str, Answered]:
+    """What `compare` returns, of the lines of the models' files."""
     terms = {}
     by_problem = {}
-    for label in labels:
-        lines = read_completions(folder / f"{label}.jsonl")
+    labels = list(lines_of_models)
+    for label, lines in lines_of_models.items():
         if len(lines) < 2:
             raise ValueError(f"{folder / label}.jsonl holds no completions")
         terms[label] = lines[0]
@@ -172,13 +177,12 @@ def _trained_on(folder: Path, models: dict[str, Answered]) -> dict[str, int]:
     return counts
 
 
-def gain_lines(folder: Path, labels: list[str]) -> list[str]:
+def gain_lines(benchmark: str, models: dict[str, Answered]) -> list[str]:
     """What training has gained on a benchmark: the accuracies, the verdict on the last stage, and
     where to look if that made the model worse."""
-    models = compare(folder, labels)
     labels = _without_control(models)
     before, after = labels[-2:]
-    heading = folder.name
+    heading = benchmark
     samples = models[after].figures["samples"]
     if samples > 1:
         heading += f", {_accuracy_name(samples)}"

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from console.faults import (
     EXIT_CODES,
@@ -56,9 +57,9 @@ def run_named():
     run(name)
 
 
-def run(name: str, main: Callable[..., None] | None = None, stage: Stage | None = None):
-    """Read the command line and run a stage; a user's mistake ends in a message, from one process
-    only, and exit code 2.
+def run(name: str, main: Callable | None = None, stage: Stage | None = None) -> Any:
+    """Read the command line, run a stage, and return what it did; a user's mistake ends in a
+    message, from one process only, and exit code 2.
 
     Args:
         main: the stage's function; by default that of its file, which is imported once the command
@@ -73,11 +74,12 @@ def run(name: str, main: Callable[..., None] | None = None, stage: Stage | None 
             overrides = arguments.pop("overrides")
             arguments["recipe"] = read_for(launched_here(), arguments["recipe"], overrides)
         main = main or _main_of(name)
-        main(**arguments)
+        result = main(**arguments)
     leave_group()
+    return result
 
 
-def _main_of(name: str) -> Callable[..., None]:
+def _main_of(name: str) -> Callable:
     """The function of a stage's file. Ctrl-C while it is imported ends the process at once."""
     signal.signal(signal.SIGINT, end)
     module = importlib.import_module(STAGES[name].module)

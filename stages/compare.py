@@ -14,8 +14,8 @@ from runs.files import lock, write_whole
 FOLDER = Path("outputs/compare")  # made again by every comparison
 
 
-def main(runs: list[str]):
-    """Compare finished runs, the seeds of one recipe taken together."""
+def main(runs: list[str]) -> str:
+    """Compare finished runs, the seeds of one recipe taken together. Return the report."""
     from evaluation import compare_runs  # imports torch, which a wrong option does not need
 
     folders = []
@@ -28,3 +28,4 @@ def main(runs: list[str]):
     write_whole(report, text)
     say_markdown(text.rstrip("\n"))
     say(f"\nresults: {report}")
+    return text

@@ -4,15 +4,16 @@ drops them."""
 from collections import defaultdict
 
 from console.terminal import quiet_libraries, say
-from data.identity import overlaps
+from data.identity import Overlap, overlaps
 from schema.recipe import Recipe
 from training.problem_sets import load_benchmarks, train_and_validation
 
 SHOWN = 5
 
 
-def main(recipe: Recipe, show: int = SHOWN):
-    """List the training problems of a recipe that overlap with its benchmarks."""
+def main(recipe: Recipe, show: int = SHOWN) -> dict[str, list[Overlap]]:
+    """List the training problems of a recipe that overlap with its benchmarks. Return them by
+    benchmark."""
     quiet_libraries()
     rows, _ = train_and_validation(recipe)
     by_benchmark = defaultdict(list)
@@ -32,6 +33,7 @@ def main(recipe: Recipe, show: int = SHOWN):
         f"\n{total:,} of {len(rows):,} training problems overlap with the benchmarks; training"
         " leaves them out"
     )
+    return by_benchmark
 
 
 def _one_line(text: str, width: int = 200) -> str:

@@ -24,12 +24,15 @@ from stages.cli import begin
 from training.problem_sets import load_benchmarks, share_validation, train_and_validation
 
 if TYPE_CHECKING:
-    from evaluation.completions import Contestant
+    from evaluation.completions import Contestant, StoredCompletions
+    from evaluation.report import Answered
 
 
-def main(recipe: Recipe, validation: bool = False, model: list[str] | None = None):
+def main(
+    recipe: Recipe, validation: bool = False, model: list[str] | None = None
+) -> dict[str, dict[str, dict]]:
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's
-    prompt."""
+    prompt. Return the figures of each model on each benchmark."""
     if not validation and not recipe.evaluate.benchmarks:
         message = "no evaluate.benchmarks to evaluate on"
         raise RecipeError([Fault(recipe.place("evaluate"), message)])
@@ -44,30 +47,45 @@ def main(recipe: Recipe, validation: bool = False, model: list[str] | None = Non
     problems, sampling = _problems(recipe, validation)
 
     from evaluation import report
-    from evaluation.engines import shared
 
-    folders = list(map(root.joinpath, problems))
-    for folder in folders:
-        lock(folder)
+    for name in problems:
+        lock(root / name)
     contestants = _contestants(recipe, model, train)
-    # One engine answers for all contestants that can share it.
-    for _, group in groupby(contestants, key=lambda model: shared(model.recipe, model.trained)):
-        complete(list(group), root, problems, sampling)
-    labels = [contestant.label for contestant in contestants]
-    for folder in folders:
+    lines = _completions(contestants, root, problems, sampling)
+    models = {name: report.compared(root / name, lines[name]) for name in problems}
+    for name in problems:
         say()
-        say_markdown(report.write(folder, labels))
+        say_markdown(report.write(root / name, models[name]))
     say(f"\nresults: {root}")
     if not model:
-        _report_gains(recipe, contestants, folders)
+        _report_gains(contestants, models)
     if validation and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
-    if model:
-        return
-    if "grpo" in labels:
+    if any(contestant.label == "grpo" for contestant in contestants):
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
-    else:
+    elif not model:
         say(f"next: {make_command('grpo', recipe)}")
+    figures = {}
+    for name, answered in models.items():
+        figures[name] = {label: answers.figures for label, answers in answered.items()}
+    return figures
+
+
+def _completions(
+    contestants: "list[Contestant]",
+    root: Path,
+    problems: dict[str, list[dict]],
+    sampling: dict[str, Sampling],
+) -> dict[str, dict[str, list[dict]]]:
+    """The judged completions of each contestant for each benchmark, as the lines of their files.
+    One engine answers for all contestants that can share it."""
+    from evaluation.engines import shared
+
+    lines: dict[str, dict[str, list[dict]]] = {name: {} for name in problems}
+    for _, group in groupby(contestants, key=lambda model: shared(model.recipe, model.trained)):
+        for stored in complete(list(group), root, problems, sampling):
+            lines[stored.file.parent.name][stored.file.stem] = [stored.settings, *stored.lines]
+    return lines
 
 
 def _problems(
@@ -107,7 +125,7 @@ def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> 
     return contestants
 
 
-def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list[Path]):
+def _report_gains(contestants: "list[Contestant]", models: "dict[str, dict[str, Answered]]"):
     """Write the evaluated runs' cards and pages again, and print what each stage gained on each
     benchmark."""
     from evaluation import report
@@ -119,10 +137,9 @@ def _report_gains(recipe: Recipe, contestants: "list[Contestant]", folders: list
     if page:  # of the last stage, beside those before it
         say(f"page: {page}, for any browser")
     if runs:
-        labels = [contestant.label for contestant in contestants]
         lines = []
-        for folder in folders:
-            lines += report.gain_lines(folder, labels)
+        for name, answered in models.items():
+            lines += report.gain_lines(name, answered)
         say("\n".join(lines))
 
 
@@ -131,8 +148,8 @@ def complete(
     root: Path,
     problems: dict[str, list[dict]],
     sampling: dict[str, Sampling],
-):
-    """Write the missing completions of contestants that share one engine.
+) -> "list[StoredCompletions]":
+    """Write the missing completions of contestants that share one engine, and return all of them.
 
     Args:
         sampling: how the completions of a benchmark are sampled, by its name.
@@ -146,15 +163,17 @@ def complete(
     recipe = contestants[0].recipe
     tokenizer = load_tokenizer(recipe)
     room = window_of(model_config(recipe)) - max_new_tokens(recipe)
+    completions = []
     unfinished = []
     for contestant in contestants:
         for name, rows in problems.items():
             sampled = contestant._replace(sampling=sampling[name])
             stored = StoredCompletions(root / name, sampled, tokenizer, rows, room)
+            completions.append(stored)
             if stored.missing():
                 unfinished.append((contestant.trained, stored))
     if not unfinished:
-        return
+        return completions
     models = list(dict.fromkeys(trained for trained, _ in unfinished))
     longest = max(stored.longest_prompt for _, stored in unfinished)
     if longest == 0:
@@ -163,6 +182,7 @@ def complete(
     with engine(recipe, tokenizer, models, longest) as completers:
         for trained, stored in unfinished:
             stored.complete(completers[models.index(trained)])
+    return completions
 
 
 def write_again(folder: Path) -> Path | None:

@@ -29,8 +29,8 @@ from training.model import load_model, load_tokenizer
 LIMIT = {"float32": 1e-3, "bfloat16": 0.05, "float16": 0.05}
 
 
-def main(recipe: Recipe):
-    """Write a recipe's trained policy to `merged/` as one model."""
+def main(recipe: Recipe) -> Path:
+    """Write a recipe's trained policy to `merged/` as one model. Return that folder."""
     quiet_libraries()
     policy = find_run(recipe, "grpo")
     trained = policy.folder
@@ -41,7 +41,7 @@ def main(recipe: Recipe):
     if merged.exists():
         require_merged_from(trained, merged)
         say(f"merged already, in {merged}; delete it to merge again")
-        return
+        return merged
     tokenizer = load_tokenizer(recipe)
     recipe = dataclasses.replace(recipe, quantization=None)
     model = load_model(recipe, tokenizer, trained)
@@ -77,6 +77,7 @@ def main(recipe: Recipe):
     _finish(partial, merged, policy)
     say(f"merged model in {merged}: its {described}")
     say(f"next: {make_command('evaluate', recipe, MODEL=[merged])}")
+    return merged
 
 
 def _finish(partial: Path, merged: Path, policy: RunState):

@@ -18,9 +18,9 @@ from training.problem_sets import load_train
 PROBLEMS = 512
 
 
-def main(recipe: Recipe, problems: int | None = None, samples: int | None = None):
+def main(recipe: Recipe, problems: int | None = None, samples: int | None = None) -> dict:
     """Measure how often the policy that GRPO starts from solves each training problem, sampled as
-    GRPO will."""
+    GRPO will. Return the figures."""
     recipe = begin("probe", recipe, ("evaluate",))
     folder = recipe.stage_dir("probe")
     group_size = recipe.settings["grpo"]["num_generations"]
@@ -57,3 +57,4 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
         say(f"\nadvice: {advice}")
     say(f"\nresults: {folder}")
     say(f"next: {make_command('grpo', recipe)}")
+    return figures

@@ -14,12 +14,12 @@ from stages.cli import begin
 from training.problem_sets import load_train
 
 
-def main(recipe: Recipe, if_needed: bool = False):
+def main(recipe: Recipe, if_needed: bool = False) -> dict:
     """Sample the solutions that the warm start of a recipe with `data.rejection_sampling` learns
-    from."""
+    from. Return the figures, which are empty where there is nothing to do."""
     if recipe.data.rejection_sampling is None:
         if if_needed:
-            return
+            return {}
         message = (
             "it has no `data.rejection_sampling`: its warm start learns from the data's worked"
             " solutions"
@@ -28,7 +28,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     sft = find_run(recipe, "sft")
     if sft.finished:
         say(f"rejection sampling: the warm start is finished already, in {sft.folder}")
-        return
+        return {}
     recipe = begin("rejection sampling", recipe, ("sft", "evaluate"))
 
     from evaluation import sample
@@ -47,3 +47,4 @@ def main(recipe: Recipe, if_needed: bool = False):
     say(f"rejection sampling: {sample.accepted_of(solutions.figures)}, in {folder} ({cost})")
     if not if_needed:
         say(f"next: {make_command('sft', recipe)}")
+    return solutions.figures

@@ -9,18 +9,19 @@ from pathlib import Path
 from console.faults import Fault, RecipeError
 from console.terminal import say, say_markdown
 from evaluation import run_pages
-from evaluation.report import write
+from evaluation.report import compare, write
 from runs.files import lock
 from runs.records import LABELS
 from runs.state import read_run
 
 
-def main(folder: Path):
-    """Write the report of finished answers, or of a finished run, again."""
+def main(folder: Path) -> Path:
+    """Write the report of finished answers, or of a finished run, again. Return the page."""
     for run_folder in (folder, folder / "grpo"):
         if any((run_folder / name).is_file() for name in ("recipe.yaml", "metrics.jsonl")):
-            say(f"report: {run_pages.write(read_run(run_folder))}")
-            return
+            page = run_pages.write(read_run(run_folder))
+            say(f"report: {page}")
+            return page
     labels = []
     for file in folder.glob("*.jsonl"):
         if not file.name.endswith(".seconds.jsonl"):
@@ -33,9 +34,11 @@ def main(folder: Path):
         raise RecipeError([Fault("report", f"{folder}: {message}")])
     lock(folder)
     try:
-        say_markdown(write(folder, sorted(labels, key=_order)))
+        models = compare(folder, sorted(labels, key=_order))
     except ValueError as error:
         raise RecipeError([Fault("report", str(error))]) from None
+    say_markdown(write(folder, models))
+    return folder / "report.md"
 
 
 def _order(label: str) -> tuple[int, str]:

@@ -19,8 +19,8 @@ from viewer.page import NAME, standalone_lab, standalone_page
 OUTPUTS = Path("outputs")
 
 
-def main(runs: list[str], html: Path | None, lab: bool):
-    """Write the page of some runs, and open it in a browser."""
+def main(runs: list[str], html: Path | None, lab: bool) -> Path:
+    """Write the page of some runs, and open it in a browser. Return its file."""
     folders = [] if lab else find_runs(runs, stages=("grpo", "sft"))
     names = ", ".join(map(name_of, folders)) or "the lab"
     file = html or default_file(folders)
@@ -37,6 +37,7 @@ def main(runs: list[str], html: Path | None, lab: bool):
     say(f"view: {names}, written to {file} ({size:.1f} MiB)")
     if not (has_browser() and webbrowser.open(file.resolve().as_uri())):
         say("view: open it in any browser; it needs neither a server nor the network")
+    return file
 
 
 def default_file(folders: list[Path]) -> Path:

@@ -2,13 +2,19 @@
 answers alone."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from evaluation.report import gain_lines, write
+from evaluation import report
+from evaluation.report import compare, gain_lines
 from tests.console.test_terminal import MARKDOWN, kinds
 from tests.support import read_lines, refused, run_stage, write_lines
 from tests.tables import cases, lacking
+
+
+def write(folder: Path, labels: list[str]) -> str:
+    return report.write(folder, compare(folder, labels))
 
 
 def answers(folder, label, correct, samples=1, lenient=None, tokens=10, **terms):
@@ -96,7 +102,9 @@ def test_several_samples_a_problem(tmp_path):
     low, high = figures["grpo"]["interval_95"]
     assert 0.4 < low < 0.5 < high < 0.6
     assert "base → grpo: +37.5" in text and "95% interval" in text
-    assert gain_lines(tmp_path, ["base", "grpo"])[0].endswith(", avg@4: base 12.5% → grpo 50.0%")
+    assert gain_lines("", compare(tmp_path, ["base", "grpo"]))[0].endswith(
+        ", avg@4: base 12.5% → grpo 50.0%"
+    )
     answers(tmp_path, "sft", [[True] * 4] * 40, **sampled, top_p=0.95)
     with pytest.raises(ValueError, match="sft and base cannot be compared: they differ in top_p"):
         write(tmp_path, ["base", "sft"])
