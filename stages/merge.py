@@ -2,7 +2,8 @@
 in.
 
 A quantised base is loaded unquantised, because merging into rounded weights would round the adapter
-away. The written model is read again, and computes what the adapter does, or is removed.
+away. The written model is read again, and computes what the adapter does, or is removed. Memory
+holds one model at a time, on the GPU where it fits.
 """
 
 import dataclasses
@@ -10,7 +11,9 @@ import json
 import shutil
 from pathlib import Path
 
+import torch
 from peft import PeftModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from console.faults import RecipeError, said_by_library
 from console.terminal import make_command, quiet_libraries, say
@@ -44,22 +47,12 @@ def main(recipe: Recipe) -> Path:
         return merged
     tokenizer = load_tokenizer(recipe)
     recipe = dataclasses.replace(recipe, quantization=None)
-    model = load_model(recipe, tokenizer, trained)
     texts = _sampled_texts(trained, tokenizer)
-    expected = log_probabilities(model, texts)
-    of_base = expected
-    if isinstance(model, PeftModel):
-        with model.disable_adapter():
-            of_base = log_probabilities(model, texts)
-        with said_by_library(str(trained)):
-            separate_shared(model)
-            merge_at_random(model, lambda: f"{recipe.seed} merged")
-            model = model.merge_and_unload()
     partial = merged.with_name("merged.partial")
     lock(partial)
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    computed = log_probabilities(load_model(recipe, tokenizer, partial), texts)
+    expected, of_base = _write(recipe, tokenizer, trained, partial, texts)
+    say("reading the merged model again, to compare it with the trained policy")
+    computed = log_probabilities(_load(recipe, tokenizer, partial), texts)
     difference = (computed - expected).abs()
     described = (
         f"log-probabilities of {len(difference):,} tokens of the run differ from the trained"
@@ -78,6 +71,46 @@ def main(recipe: Recipe) -> Path:
     say(f"merged model in {merged}: its {described}")
     say(f"next: {make_command('evaluate', recipe, MODEL=[merged])}")
     return merged
+
+
+def _write(
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerBase,
+    trained: Path,
+    partial: Path,
+    texts: list[list[int]],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Write the trained policy without an adapter into `partial`.
+
+    Returns:
+        The log-probabilities of the texts' tokens under the trained policy, and under its base. The
+        model is gone when this returns: two of them may not fit into memory.
+    """
+    model = _load(recipe, tokenizer, trained)
+    say(f"merging {trained} on the {model.device.type.upper()}")
+    expected = log_probabilities(model, texts)
+    of_base = expected
+    if isinstance(model, PeftModel):
+        with model.disable_adapter():
+            of_base = log_probabilities(model, texts)
+        with said_by_library(str(trained)):
+            separate_shared(model)
+            merge_at_random(model, lambda: f"{recipe.seed} merged")
+            model = model.merge_and_unload()
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    return expected, of_base
+
+
+def _load(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrainedModel:
+    """Load a model, and put it on the GPU where there is one with room for it."""
+    model = load_model(recipe, tokenizer, folder)
+    if torch.cuda.is_available():
+        free, _ = torch.cuda.mem_get_info()
+        # A fifth more, for a layer in float32 while it is merged, and for the texts.
+        if 1.2 * model.get_memory_footprint() < free:
+            return model.to("cuda")
+    return model
 
 
 def _finish(partial: Path, merged: Path, policy: RunState):

@@ -43,10 +43,12 @@ TILE = (4096, 32768)
 
 class Setting(NamedTuple):
     """The numbers of GPUs that share the gradients and the optimizer (ZeRO-2), and the weights too
-    (ZeRO-3, FSDP)."""
+    (ZeRO-3, FSDP). `copies_gradients`: DDP keeps all of them a second time, in the buckets that it
+    sends (`gradient_as_bucket_view` is off, and transformers cannot set it)."""
 
     optimizer_shards: int = 1
     weight_shards: int = 1
+    copies_gradients: bool = False
 
 
 def shards(launched: dict) -> Setting:
@@ -55,8 +57,10 @@ def shards(launched: dict) -> Setting:
     processes = launched["num_processes"]
     if shares_weights(launched):
         return Setting(optimizer_shards=processes, weight_shards=processes)
-    zero_stage = (launched.get("deepspeed_config") or {}).get("zero_stage", 0)
-    return Setting(optimizer_shards=processes) if zero_stage == 2 else Setting()
+    if launched.get("deepspeed_config"):
+        zero_stage = launched["deepspeed_config"].get("zero_stage", 0)
+        return Setting(optimizer_shards=processes) if zero_stage == 2 else Setting()
+    return Setting(copies_gradients=processes > 1)
 
 
 def this_gpu() -> float | None:
@@ -143,11 +147,14 @@ def estimate(
     sequences = batch * recipe.settings.generation.steps
     kv_cache = sequences * sampled_tokens * cache_bytes_per_token(config, recipe)
     shared = max(setting.optimizer_shards, setting.weight_shards)
+    gradients = trained // shared
+    if setting.copies_gradients:
+        gradients += trained
     return Parts(
         weights=frozen // setting.weight_shards,
         trained_weights=trained // setting.weight_shards,
         reference=reference // setting.weight_shards,
-        gradients=trained // shared,
+        gradients=gradients,
         optimizer=2 * trained // shared,  # AdamW's two moments, in their parameters' dtype
         activations=activation_bytes(
             recipe, config, batch, tokens, args.gradient_checkpointing, on_gpu

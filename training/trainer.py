@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import set_seed
 from peft import PeftModel
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from transformers import PreTrainedModel, Trainer
@@ -116,6 +117,10 @@ def grpo_trainer(
     arguments["tools"] = list(tools_of(recipe).values())
     kind = GRPOByStep if steps else GRPO
     trainer = _built(kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
+    if args.use_vllm:
+        # At the end of its start vLLM seeds this process with its rank: without this all seeds of a
+        # recipe would shuffle and sample alike.
+        set_seed(args.seed, device_specific=True)
     trainer.steps = steps
     trainer.scores = scores
     trainer.keep_best = KeepBest(recipe.evaluate.patience, scores)

@@ -67,6 +67,14 @@ def test_a_shard_is_a_share():
     assert zero3.trained_weights == whole.trained_weights // 4
 
 
+def test_ddp_keeps_the_gradients_a_second_time():
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    alone = memory.estimate(recipe)
+    ddp = memory.estimate(recipe, setting=memory.Setting(copies_gradients=True))
+    assert ddp.gradients == 2 * alone.gradients
+    assert ddp.total - alone.total == alone.gradients
+
+
 def test_checkpointing_keeps_less_and_longer_answers_more():
     recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     config = memory.model_config(recipe)
@@ -137,7 +145,14 @@ def test_vllm_needs_more_of_the_gpu_than_its_weights(
 
 
 @pytest.mark.parametrize(
-    ("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))]
+    ("config", "setting"),
+    [
+        (None, (1, 1)),
+        ("ddp", (1, 1, True)),
+        ("zero2", (8, 1)),
+        ("zero3", (8, 8)),
+        ("fsdp2", (8, 8)),
+    ],
 )
 def test_what_an_accelerate_config_shares(config, setting):
     assert memory.shards(launch(config, None)) == memory.Setting(*setting)

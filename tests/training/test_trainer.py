@@ -26,6 +26,7 @@ from tests.stages import test_gpu
 from tests.support import CHAIN, refused, run_program, same_weights, write_lines
 from tests.tables import lacking
 from training import train as training
+from training import trainer as trainer_module
 from training.lean_loss import with_advantage
 from training.model import load_tokenizer
 from training.problem_sets import load_train, share_validation
@@ -51,6 +52,21 @@ def test_vllm_is_told_where_an_answer_ends():
     args = GRPOConfig(use_cpu=True, bf16=False, use_vllm=True, generation_kwargs={"min_tokens": 4})
     stop_at_the_end(args, [7, 9])
     assert args.generation_kwargs == {"stop_token_ids": [7, 9], "min_tokens": 4}
+
+
+def test_vllms_start_does_not_choose_the_seed(monkeypatch):
+    """vLLM 0.31 seeds the trainer's process with its rank (`set_random_seed` of gpu_worker.py)."""
+    build = trainer_module._built
+
+    def build_and_start_vllm(*arguments, args, **options):
+        trainer = build(*arguments, args=args, **options)
+        args.use_vllm = True
+        torch.manual_seed(0)
+        return trainer
+
+    monkeypatch.setattr(trainer_module, "_built", build_and_start_vllm)
+    trainer_of("tiny-arithmetic", "seed=5")
+    assert torch.initial_seed() == 5
 
 
 def test_trl_still_passes_it_on_in_both_modes():
