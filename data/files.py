@@ -67,6 +67,9 @@ def _text(file: Path) -> str:
             data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{file} cannot be read: {error}") from error
+    for beginning, (kind, advice) in OTHER_KINDS.items():
+        if data.startswith(beginning):
+            raise DataError(f"{file} is {kind}, by its first bytes: {advice}")
     try:
         return data.decode(json.detect_encoding(data))  # of any text that begins in ASCII
     except UnicodeDecodeError as error:
@@ -96,13 +99,28 @@ def _csv(file: Path) -> list[dict]:
                 require_distinct(place, cells)
                 names = cells
             elif len(cells) > len(names):
-                raise DataError(f"{place} has more cells than the first line names columns")
+                raise DataError(
+                    f"{place} has {len(cells)} cells, and the first line names {len(names)}: put a"
+                    f" text that has a {delimiter} in quotes{_quoted(cells, names, delimiter)}"
+                )
             elif cells:
                 values = [_cell(cell, delimiter) for cell in cells]
                 rows.append(dict(zip_longest(names, values)))
     except csv.Error as error:
         raise DataError(f"{file} line {lines.line_num} cannot be read: {error}") from error
     return rows
+
+
+def _quoted(cells: list[str], names: list[str], delimiter: str) -> str:
+    """`, perhaps "a, b",4` for a line whose text was read as two cells; empty where that is not
+    clear."""
+    if len(cells) != len(names) + 1:
+        return ""
+    split = [number for number, cell in enumerate(cells) if number and cell.startswith(" ")]
+    second = split[0] if split else 1
+    text = delimiter.join(cells[second - 1 : second + 1])
+    line = delimiter.join([*cells[: second - 1], f'"{text}"', *cells[second + 1 :]])
+    return f", perhaps {line}" if len(line) < 200 else ""
 
 
 def _cell(text: str, delimiter: str) -> str | None:
@@ -134,7 +152,12 @@ def _json(file: Path) -> list[dict]:
 
 def _json_lines(file: Path) -> list[dict]:
     rows = []
-    for number, line in enumerate(_text(file).split("\n"), 1):
+    text = _text(file)
+    is_list = re.match(r"\s*\[\s*[{\]]", text)
+    if is_list and file.name.removesuffix(".gz").endswith(".jsonl"):
+        name = file.name.replace(".jsonl", ".json")
+        raise DataError(f"{file} holds a list, and a .jsonl an object a line: rename it to {name}")
+    for number, line in enumerate(text.split("\n"), 1):
         place = f"{file} line {number}"
         if not line.strip():
             continue
@@ -208,6 +231,17 @@ def require_columns(source: str, names: list[str], columns: tuple[str, ...]):
         raise DataError(message)
 
 
+# Files that end in .csv or .json and are something else, by their first bytes.
+OTHER_KINDS = {
+    b"PK\x03\x04": ("a spreadsheet or a zip", "save it as CSV"),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet", "save it as CSV"),
+    b"\x1f\x8b": ("compressed", "let its name end in .gz"),
+    b"PAR1": ("parquet", "let its name end in .parquet"),
+    b"%PDF": ("a PDF", "save its table as CSV"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "fetch the file, as by git lfs pull"),
+    b"<!DOCTYPE html": ("a web page", "download the file itself"),
+    b"<html": ("a web page", "download the file itself"),
+}
 TABLES = (".csv", ".tsv")
 TEXTS = (*TABLES, ".json", ".jsonl")  # which may be compressed
 READERS: dict[str, Callable[[Path], list[dict]]] = {

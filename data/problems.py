@@ -23,6 +23,15 @@ WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
 HIDDEN = ("reasoning", "answer", RAW, TURNS, WEIGHT)  # keys of rows that rewards do not get
 
 
+# A set of the Hub by its address, perhaps its viewer's, and by what other tools write: the id and
+# the configuration.
+HUB_ADDRESS = re.compile(
+    rf"(?:(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)|hf:/)/datasets/({HUB_ID})"
+    r"(?:/(?:viewer/([\w.-]+)(?:/\S*)?|\S*))?"
+)
+HUB_CONFIG = re.compile(rf"({HUB_ID}):([\w.-]+)")
+
+
 def data_set(name: str) -> Callable[..., list[dict]]:
     """The function behind a data set's name: one of `data`, a file or folder of the user's own, a
     dotted path to a function of theirs, or a data set of the Hub.
@@ -43,6 +52,12 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if os.path.exists(name):  # noqa: PTH110
         instead = "; save a spreadsheet as .csv" if name.endswith((".xlsx", ".xls", ".ods")) else ""
         raise ImportError(f"a file of problems ends in {', '.join(FILE_TYPES)}{instead}")
+    on_hub = HUB_ADDRESS.fullmatch(name) or HUB_CONFIG.fullmatch(name)
+    if on_hub:
+        config = f": {{config: {on_hub[2]}}}" if on_hub[2] else ""
+        raise ImportError(f"a set of the Hub is named by its id: write {on_hub[1]}{config}")
+    if "://" in name:
+        raise ImportError("an address is not read: download it, and name the file")
     if Path(name).suffix in FILE_TYPES:
         raise ImportError(f"there is no such file{_beside(name)}")
     if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
@@ -132,6 +147,12 @@ def load(
     report += selection.report()
     if not source:
         raise DataError(f"{report}; it needs a row for each, with its answer (docs/your-data.md)")
+    repeated = sum(len(selection.dropped[key]) for key in selection.dropped if "repeated" in key)
+    if len(rows) == 1 and repeated > 1:
+        raise DataError(
+            f"{report}: all {1 + repeated} rows ask the same: put what differs into the column of"
+            " the problem, or name another, as `columns: {problem: …}`"
+        )
     # What another set has had already is missed by nobody.
     if not rows and not any(reason.startswith("repeated") for reason in selection.dropped):
         raise DataError(f"{report}{selection.values_of_where()}; nothing is left to use")

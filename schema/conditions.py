@@ -234,11 +234,20 @@ def pays_nothing(values: Values) -> bool:
     return bool(weights) and all(weight == 0 for weight in weights)
 
 
+def punishes_truth(values: Values) -> dict | None:
+    for name in TRUTH:
+        options = values.rewards.get(name)
+        weight = options.get("weight", 1.0) if isinstance(options, dict) else 1.0
+        if type(weight) in (int, float) and weight < 0:
+            return {"reward": name, "weight": weight, "positive": -weight}
+    return None
+
+
 def pays_more_for_form(values: Values) -> dict | None:
     weights = {name: options.get("weight", 1.0) for name, options in values.rewards.items()}
     for_format = sum(weight for name, weight in weights.items() if name in FORMAT)
     truth = sum(weight for name, weight in weights.items() if name in TRUTH)
-    if for_format < truth or not set(weights) <= {*TRUTH, *FORMAT}:
+    if for_format < truth or truth < 0 or not set(weights) <= {*TRUTH, *FORMAT}:
         return None
     return {"format": for_format, "truth": truth}
 

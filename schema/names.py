@@ -67,6 +67,9 @@ def missing_names(function: Callable, available: Iterable[str]) -> list[str]:
     return names
 
 
+MODEL_ADDRESS = r"(?:https?://)?(?:huggingface|hf)\.co/([\w.-]+/[\w.-]+)(?:/.*)?"
+
+
 def no_such_folder(name: str) -> str | None:
     """The fault of a model's name that is no folder and cannot be a Hub id, or None. The Hub is not
     asked for a name that must have been meant as a folder."""
@@ -75,6 +78,11 @@ def no_such_folder(name: str) -> str | None:
         return "its name is not UTF-8: rename it"
     if path.is_dir():
         return None
+    if "gguf" in name.lower():
+        return "a GGUF cannot be trained: name the model that it was made from, by its Hub id"
+    address = re.fullmatch(MODEL_ADDRESS, name)
+    if address:
+        return f"a model of the Hub is named by its id: write {address[1]}"
     if path.exists():
         return f"{name} is a file; a model is a folder or a Hub id"
     if path.parts[:1] == ("outputs",):
@@ -350,7 +358,8 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     if is_users and function.func is of_file and arguments.pop("split", None) is not None:
         message = "a file has no splits: leave it out, or name a folder that has a file for each"
         messages.append(f"split: {message}")
-    messages += argument_faults(function, arguments, rules)
+    for message in argument_faults(function, arguments, rules):
+        messages.append(message + _as_columns(arguments, message))
     for name in missing_names(function, ["split", *arguments]):
         messages.append(f"needs the argument {name!r}")
     for key, value in shared.items():
@@ -362,11 +371,23 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     return messages
 
 
+def _as_columns(arguments: dict, message: str) -> str:
+    """`: write {problem: …, answer: …}` for the fault of `columns` that are a list; else empty."""
+    columns = arguments.get("columns")
+    if not isinstance(columns, list) or not message.startswith("columns: expected"):
+        return ""
+    pairs = zip(("problem", "answer", "reasoning"), columns, strict=False)
+    return f": write {{{', '.join(f'{part}: {column}' for part, column in pairs)}}}"
+
+
 def _check_rewards(section: dict, recipe: dict) -> Complaints:
     yield from _check_completion_rewards(section, recipe)
     for name, options in section.items():
         if not isinstance(options, dict):
-            yield ("rewards", name), f"expected a mapping such as {{weight: 1.0}}, got {options!r}"
+            message = f"expected a mapping such as {{weight: 1.0}}, got {options!r:.80}"
+            if type(options) in (int, float):
+                message = f"expected a mapping, got {options}: write {name}: {{weight: {options}}}"
+            yield ("rewards", name), message
         elif is_reward_model(name):
             yield from _check_reward_model(name, options)
         else:

@@ -139,9 +139,15 @@ class Draft:
         if self.path == Path("recipes/.yaml"):  # make completes an empty name to this
             advice = "name one (`make recipes` lists them), or leave it out for tiny-arithmetic"
             return f"RECIPE is empty: {advice}"
+        name = re.sub(r"\.ya?ml$", "", self.path.stem)
+        if name.endswith(".py"):
+            message = "a Python script is no recipe: docs/migrate.md has the keys for its settings"
+            return Fault(Place(str(self.path)), message)
+        short = self.path.with_name(f"{name}.yml")
+        if short.is_file():
+            return Fault(Place(str(short)), f"a recipe ends in .yaml: rename it to {name}.yaml")
         recipes = sorted(file.stem for file in Path("recipes").glob("*.yaml"))
-        hint = nearest_or_all(self.path.stem, recipes)
-        name = self.path.stem.removesuffix(".yaml")
+        hint = nearest_or_all(name, recipes)
         if name != self.path.stem:
             example = f"as RECIPE={name}, or a path, as RECIPE=./{name}.yaml"
             hint = f"; RECIPE is a name in recipes/, {example}"
@@ -160,6 +166,11 @@ class Draft:
             else:
                 keys = ("rewards", ".".join(keys[1:-1]), keys[-1])
         place = Place(f"override {text}")
+        joined = re.split(r",(?=[a-z_]+(?:\.[\w.]+)?=)", text)
+        if len(joined) > 1 and value.lstrip()[:1] not in ("[", "{", '"', "'"):
+            message = f"a space separates overrides: write {make_option('ARGS', joined)}"
+            self.faults.append(Fault(place, message))
+            return
         if not equals or not all(keys):
             self.faults.append(Fault(place, f"write an override as section.key=value; {SPACES}"))
             return

@@ -77,6 +77,13 @@ def reserved(section: str) -> dict[str, str]:
 
 # Names that are gone, and what to do instead.
 GONE = _by_name("""
+the chat template's end token ends a completion: leave it out <- stop stop_words stop_strings
+  stop_token_ids
+set model.chat_template, if the tokenizer's own will not do <- template
+a prompt has no limit, and grpo.max_completion_length is that of a completion <- cutoff_len
+write a section adapter for LoRA, and none to train all weights <- finetuning_type
+write model.name_or_path <- from_pretrained FastLanguageModel
+verl's sections are other ones here: docs/migrate.md has their keys <- actor_rollout_ref trainer
 it is called data.rejection_sampling now <- own_solutions
 trl has no limit on prompts any more; one that leaves no room is left out <- max_prompt_length
 GRPO shuffles its problems; data.pass_rate chooses them <- order

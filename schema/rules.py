@@ -204,6 +204,11 @@ EVALUATE = [
 ]
 REWARDS = [
     Rule("rewards", lambda values: not values.rewards, "name at least one reward"),
+    Rule(
+        "rewards.{reward}",
+        conditions.punishes_truth,
+        "a weight of {weight:g} punishes right answers: write weight: {positive:g}",
+    ),
     Rule("rewards", conditions.pays_nothing, "all weights are 0, so nothing would be learned"),
     Rule(
         "rewards",

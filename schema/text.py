@@ -231,6 +231,8 @@ def _take_base(text: Text, path: Path, depth: int) -> Path:
         refusal = "write it first, since the base is read first"
     elif not isinstance(name, str) or not re.fullmatch(NAME, name):
         refusal = f"expected a file of this folder, such as tiny-arithmetic.yaml, got {name!r:.80}"
+    elif base_path.exists() and base_path.samefile(path):
+        refusal = f"{name} names itself: name the recipe that it builds on, or leave base out"
     elif Path(os.path.realpath(base_path)).parent != Path(os.path.realpath(path.parent)):
         refusal = f"{base_path} leads out of its folder: copy the file"
     elif not base_path.exists():

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from console.faults import RecipeError, nearest_or_all
-from console.terminal import make_line, say
+from console.terminal import make_line, quiet_libraries, say
 from data import SETS, imports
 from data.files import FILE_TYPES, DataError
 from data.guess import Guess, guess, rows_of, without_body
-from data.problems import data_set
+from data.problems import HUB_ADDRESS, HUB_CONFIG, data_set
 from schema.conditions import FORMAT, TRUTH
 from schema.recipe import Recipe, load_recipe
-from stages.cli import quiet_libraries
 from stages.recipes import header
 from training.problem_sets import train_and_validation
 
@@ -29,7 +28,6 @@ EXAMPLE = "make new RECIPE=physics DATA=physics.csv BASE=qwen3-0.6b-lora"
 NAME = r"\w[\w.-]{0,59}"
 PLAIN = re.compile(r"(?:[^\W\d]|[.~]{0,2}/)[\w./-]*")  # as YAML reads a text without quotes
 VALUES = ("null", "true", "false")  # which are none in YAML
-HUB_CONFIG = re.compile(r"([\w.-]+/[\w.-]+):([\w.-]+)")
 
 
 def main(
@@ -58,7 +56,7 @@ def main(
     text = _text(path.stem, base_recipe, entry, has_reasoning, rewards)
     path.write_text(text, encoding="utf-8")
     try:
-        written = load_recipe(path, check=())
+        written = load_recipe(path)
         train, _ = train_and_validation(written)
     except RecipeError as error:
         path.unlink()
@@ -100,7 +98,7 @@ def _base_recipe(base: str) -> Recipe:
     if not path.is_file():
         names = sorted(file.stem for file in RECIPES.glob("*.yaml"))
         raise RecipeError([f"BASE={base}: there is no {path}{nearest_or_all(base, names)}"])
-    return load_recipe(path, check=())
+    return load_recipe(path)
 
 
 def _rewards(base: Recipe, reward: str | None) -> dict[str, float | None]:
@@ -150,7 +148,7 @@ def _read(data: str) -> tuple[str, str | None, Guess]:
     """The name of a data set, its configuration on the Hub where the user named one, and the
     columns that are taken. Raises RecipeError where it cannot be used."""
     name, config = data, None
-    match = HUB_CONFIG.fullmatch(data)
+    match = HUB_ADDRESS.fullmatch(data) or HUB_CONFIG.fullmatch(data)
     if match and not Path(data).exists():
         name, config = match.groups()
     try:

@@ -123,7 +123,7 @@ def test_too_few_problems_to_compare_the_stages_are_told(arguments, message):
 
 @cases(__file__, "numbers_that_hardly_teach_are_warned_of")
 def test_numbers_that_hardly_teach_are_warned_of(change, key, names):
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [change], check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [change])
     warnings = [fault.message for fault in warnings_of(recipe)]
     if key is None:
         assert warnings == []
@@ -132,12 +132,33 @@ def test_numbers_that_hardly_teach_are_warned_of(change, key, names):
     assert lacking([key, *names], message) == []
 
 
+@cases(__file__, "the_line_to_write_is_in_the_message")
+def test_the_line_to_write_is_in_the_message(words, names):
+    _, faults = read_recipe("recipes/tiny-arithmetic.yaml", words)
+    [message] = [fault.message for fault in faults]
+    assert lacking(names, message) == []
+
+
+def test_a_recipe_by_another_name_says_how_it_is_named(tmp_path):
+    (tmp_path / "own.yaml").write_text("base: own.yaml\n")
+    (tmp_path / "w.yml").write_text("seed: 1\n")
+    messages = {
+        tmp_path / "own.yaml": "own.yaml names itself",
+        tmp_path / "w.yaml": "rename it to w.yaml",
+        "recipes/train.py.yaml": "a Python script is no recipe: docs/migrate.md",
+        "recipes/Tiny-Dapo.yaml": "did you mean tiny-dapo?",
+    }
+    for path, message in messages.items():
+        with pytest.raises(RecipeError, match=re.escape(message)):
+            load_recipe(path)
+
+
 def test_epochs_beside_steps_are_refused():
     """trl would take the steps and not say so."""
     words = ["grpo.num_train_epochs=3"]
     with pytest.raises(RecipeError, match="max_steps = 240: leave it out, or write max_steps: -1"):
-        load_recipe("recipes/tiny-arithmetic.yaml", words, check=())
-    load_recipe("recipes/tiny-arithmetic.yaml", [*words, "grpo.max_steps=-1"], check=())
+        load_recipe("recipes/tiny-arithmetic.yaml", words)
+    load_recipe("recipes/tiny-arithmetic.yaml", [*words, "grpo.max_steps=-1"])
 
 
 @cases(__file__, "a_share_of_the_probability_that_nothing_reads_is_told")
