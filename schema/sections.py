@@ -13,13 +13,13 @@ class Model:
     """Which weights.
 
     `name_or_path`: a Hub id or a folder. Example: `Qwen/Qwen2.5-Math-1.5B`
-    `build`: instead of it, the name of a builder of `training/tiny_models.py`, which makes a model
-    without a download. Example: `smollm2-135m-instruct`
+    `build`: instead of it, a builder of `training/tiny_models.py`, which needs no download.
+    Example: `smollm2-135m-instruct`
     `revision`: the branch, tag or commit of a Hub id. Example: `main`
     `dtype`: what the weights are kept in.
-    `attn_implementation`: how attention is computed; transformers chooses where it is not said.
-    Example: `sdpa`
-    `chat_template`: a Jinja template that stands for the tokenizer's own. Example: `"{{
+    `attn_implementation`: how attention is computed; by default transformers chooses. Example:
+    `sdpa`
+    `chat_template`: a Jinja template in place of the tokenizer's. Example: `"{{
     messages[0].content }}"`
     `chat_template_kwargs`: what the template takes besides. Example: `{enable_thinking: false}`
     """
@@ -35,14 +35,14 @@ class Model:
 
 @dataclass(frozen=True)
 class RejectionSampling:
-    """The base model is sampled, and the warm start learns from its correct completions.
+    """The base is sampled, and the warm start learns from its correct completions.
 
     `problems`: of how many training problems.
     `samples`: completions of each.
     `keep`: how many correct ones of a problem are kept, at most.
     `temperature`: 1 is the model's own distribution.
-    `model`: the folder of a finished stage that is sampled instead of the base, and has its
-    tokenizer. Example: `outputs/tiny-arithmetic/sft`
+    `model`: the folder of a finished stage that is sampled instead of the base. Example:
+    `outputs/tiny-arithmetic/sft`
     """
 
     problems: int = 2000
@@ -65,8 +65,8 @@ class Data:
     `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make
     probe` measured it. Example: `[0.1, 0.9]`
-    `rejection_sampling`: the warm start learns from the base model's own correct completions
-    instead. Example: `{samples: 8}`
+    `rejection_sampling`: the warm start learns from the base's own correct completions.
+    Example: `{samples: 8}`
     """
 
     train: list
@@ -132,14 +132,13 @@ class Evaluate:
     `max_new_tokens`: of an answer; by default as long as a completion in training. Example: `2048`
     `samples`: answers per problem.
     `temperature`: of these answers; 0 is greedy.
-    `top_p`: of these answers, where they are not greedy: the share of the probability that the
-    tokens drawn from have.
-    `control`: whether the base model is also evaluated with a worked example in its prompt.
-    `checkpoint_problems`: how many of the validation problems choose the checkpoint, where
+    `top_p`: of sampled answers: only the likeliest tokens that have this share of the probability.
+    `control`: whether the base is also evaluated with a worked example in its prompt.
+    `checkpoint_problems`: how many validation problems choose the checkpoint, where
     `grpo.eval_steps` is set; the others compare the stages. Half by default, at most 192. Example:
     `64`
-    `patience`: training stops when accuracy on the former has been clearly below its best for so
-    many evaluations while reward rises; 0 is never.
+    `patience`: training stops when the accuracy that chooses the checkpoint has been clearly below
+    its best for so many evaluations while reward rises; 0 is never.
     """
 
     benchmarks: list = field(default_factory=list)

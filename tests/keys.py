@@ -36,18 +36,19 @@ ON_A_BASE = """
 - `null` drops a section, a reward or a key; a dropped key goes back to its default. For
   `max_length` and `grpo.vllm_importance_sampling_clip_max`, `null` means no limit.
 - Bases can be chained, four deep. `make check RECIPE=mine SHOW=1` shows each value and where it
-  comes from: a line of the recipe, our default, the library, this machine, or the share of one of
-  several processes.
+  comes from.
 """
 BASE = "the file of a recipe in the same folder, whose keys this one need not repeat"
+LINES = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
 GIVEN_BY_US = ("log_metric", "said", "steps_before")  # to a reward
 TOP = {
-    "base": (BASE, "such as `base.yaml`"),
-    "seed": ("of the data's order, the sampling and the adapter", "`42`"),
-    "output_dir": ("where its runs are", "`outputs/<recipe>`"),
+    "base": (BASE, "", "base.yaml"),
+    "seed": ("of the data's order, the sampling and the adapter", "42", ""),
+    "output_dir": ("where its runs are", "outputs/<recipe>", ""),
     "tools": (
-        "what the policy may call ([rewards.md](rewards.md#may-it-call-tools))",
-        "such as `[calculator]`",
+        "what the policy may [call](rewards.md#may-it-call-tools)",
+        "",
+        "[calculator]",
     ),
 }
 
@@ -55,23 +56,25 @@ TOP = {
 def reference() -> Iterator[str]:
     """The lines of the page."""
     yield "# What may a recipe say?\n"
-    yield "Every key. Made by `python -m tests.keys`; a test compares the two."
+    yield "Every key. In brackets stands its default; where it has none, an example behind a colon."
+    yield "Made by `python -m tests.keys`; a test compares the two."
     kinds = values.TYPES["recipe"] | {"base": any_schema()}
-    yield from _table("At the top", "", [(key, *TOP[key], _words(kinds[key])) for key in TOP])
+    rows = [(key, *TOP[key], "" if TOP[key][2] else _values(kinds[key])) for key in TOP]
+    yield from _list("At the top", "", rows)
     yield ON_A_BASE.rstrip("\n")
     for section, kind in {**OWN_SECTIONS, "data.rejection_sampling": RejectionSampling}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
         texts = dict(text.split("`: ", 1) for text in of_keys)
         kinds = values.REJECTION_SAMPLING if kind is RejectionSampling else values.TYPES[section]
         rows = [_row(key, " ".join(texts[key.name].split()), kinds) for key in fields(kind)]
-        yield from _table(f"`{section}`", about, rows)
+        yield from _list(f"`{section}`", about, rows)
     arguments = "its weight and arguments ([rewards.md](rewards.md))"
     yield f"\n## `rewards`\n\nEach by its name, with {arguments}:\n"
-    yield from (f"- `{key}`: {_words(kind)}" for key, kind in REWARD_KEYS.items())
-    lines = {"subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
+    for key, kind in REWARD_KEYS.items():
+        yield f"- `{key}`: {_words(kind) or 'the text between two steps'}"
     for name in rewards.__all__:
         line = f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`"
-        yield textwrap.fill(line, 120, **lines)
+        yield textwrap.fill(line, 120, **LINES)
     yield "- `org/model: {}`: a reward model by its Hub id or folder, with its weight alone"
     yield "\n## The libraries' sections\n"
     yield "Their keys are fields of these classes; `make check` refuses some.\n"
@@ -89,17 +92,26 @@ def reference() -> Iterator[str]:
         yield f"| `{section}` | [`{package}.{name}`]({address}) | {', '.join(values_here)} |"
 
 
-def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
-    yield "\n".join(["", f"## {title}", "", *([about.strip(), ""] if about else [])])
-    yield "| key | what | default | values |\n|---|---|---|---|"
-    yield from (f"| `{key}` | {what} | {default} | {rule} |" for key, what, default, rule in rows)
+def _list(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
+    """A section of keys, each a row (key, what, default, example, values)."""
+    yield "\n".join(["", f"## {title}", "", *([about.strip(), ""] if about else [])]).rstrip("\n")
+    yield ""
+    for key, what, default, example, allowed in rows:
+        name = f"`{key}: {example}`" if example else f"`{key}` (`{default}`)"
+        line = f"- {name}: {what}{'; ' if allowed else ''}{allowed}"
+        yield textwrap.fill(line, 120, **LINES)
 
 
 def _row(key: Field, told: str, kinds: dict) -> tuple:
     what, _, example = told.partition(" Example: ")
-    default = f"such as {example}" if example else f"`{str(key.default).lower()}`"
-    words = re.sub("^a (whole )?number ", "", _words(kinds[key.name]))
-    return key.name, what.rstrip("."), default, words
+    example = example.strip("`")
+    allowed = "" if example.startswith(("[", "{")) else _values(kinds[key.name])
+    return key.name, what.rstrip("."), str(key.default).lower(), example, allowed
+
+
+def _values(kind: CoreSchema) -> str:
+    """What a value may be, if its type alone does not say it."""
+    return re.sub("^a (whole )?number ", "", _words(kind))
 
 
 def _words(kind: CoreSchema) -> str:

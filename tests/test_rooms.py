@@ -21,13 +21,13 @@ LONGEST = 500  # lines of a file
 # What the house may have: statements of Python, which no packing of lines makes fewer, lines of
 # tests, and lines of JavaScript, of the page and of the lab. A change that needs more raises its
 # number and says why in its message.
-BUDGET = {"rewards/verifier/": 3_240, "everything else": 13_850}
-TEST_LINES = 24_350
+BUDGET = {"rewards/verifier/": 3_240, "everything else": 13_890}
+TEST_LINES = 24_600
 SCRIPT_LINES = 3_700
 SCRIPTS = [path for name in ("viewer/page", "docs/lab") for path in (ROOT / name).glob("*.js")]
 WIDEST = 100  # columns of a line of Python, which ruff holds, or of JavaScript
-# The words, by white space, of the pages in docs/, and of one that is longer than the others.
-WORDS = {"docs/": 18_500, "docs/learn.md": 3_500}
+# The words, by white space, of the pages in docs/, of the longest of them, and of the README.
+WORDS = {"docs/": 15_000, "docs/learn.md": 2_600, "README.md": 1_100}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
@@ -262,7 +262,8 @@ def test_what_runs_on_a_gpu_alone_takes_no_name_that_is_gone():
 
 def test_the_docs_keep_within_their_budget():
     pages = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")]
-    assert 1 < len(pages) + 1 <= PAGES
+    pages.append("README.md")
+    assert 1 < len(pages) <= PAGES
     for part, words in WORDS.items():
         texts = [(ROOT / page).read_text("utf-8") for page in pages if page.startswith(part)]
         assert 0 < sum(len(text.split()) for text in texts) <= words, part

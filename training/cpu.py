@@ -1,5 +1,5 @@
 """Makes a step on a CPU cheaper, for models that are large enough to gain: the same numbers
-by other ways of computing them (docs/results.md#what-does-a-step-on-a-cpu-cost).
+by other ways of computing them (docs/study/engineering.md).
 """
 
 import ctypes

@@ -13,7 +13,9 @@ from tests.rewards.verifier.judged_rows import TABLES, judged_rows
 from tests.support import ROOT
 
 VERIFIER = (ROOT / "docs/verifier.md").read_text(encoding="utf-8")
+JUDGED = (ROOT / "docs/study/verifier.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs/study/settings.md").read_text(encoding="utf-8")
 COMPLETIONS = 3840  # that a run of the study generates
 START = 0.05  # accuracy of a warm start below which the study leaves a seed out
 
@@ -33,11 +35,11 @@ def numbers(cells: str) -> list[int]:
 def test_the_answers_that_the_verifier_refuses_add_up():
     counted = [refused(name) for name in TABLES]
     printed = {}
-    for name, cells in re.findall(r"^\| \[.*verifier/(\w+\.tsv)\)[^|]*(\|.*)", VERIFIER, re.M):
+    for name, cells in re.findall(r"^\| \[.*verifier/(\w+\.tsv)\)[^|]*(\|.*)", JUDGED, re.M):
         printed[name] = numbers(cells)
     assert printed == dict(zip(TABLES, counted, strict=True))
-    total = re.search(r"are refused: ([\d,]+) of the ([\d,]+) in the tables", VERIFIER)
-    assert numbers(total[0]) == [sum(row[2] for row in counted), sum(row[1] for row in counted)]
+    total = re.search(r"Of the [\d,]+\s+correct ones [\d,]+ are refused", JUDGED)
+    assert numbers(total[0]) == [sum(row[1] for row in counted), sum(row[2] for row in counted)]
     tables = ("models.tsv", "blind.tsv", "cases.tsv")
     cells = re.search(r"^\| the verifier, by the contract (.*)", RESULTS, re.M)[1]
     assert numbers(cells)[::2] == [refused(name)[2] for name in tables]
@@ -85,7 +87,7 @@ def interval(values: list[float]) -> str:
     ],
 )
 def test_the_study_of_settings_is_what_its_lines_say(arm, settings, rate):
-    section = RESULTS.split("## Which settings learn")[1].split("\n## ")[0]
+    section = SETTINGS.split("## Which settings learn")[1].split("\n## ")[0]
     row = re.search(rf"^\| {settings}.*", section, re.M)[0]
     four, two_to_four = "four-digits-test.jsonl", "two-to-four-digits-test.jsonl"
     assert f"| {rate} |" in row
@@ -93,6 +95,7 @@ def test_the_study_of_settings_is_what_its_lines_say(arm, settings, rate):
     assert interval(ratios(four, arm, START)) in row
     assert interval(ratios(two_to_four, arm, START)) in row
     with_all = " ".join(section.split())
+    assert interval(ratios(four, arm, START)) in RESULTS
     assert interval(ratios(four, arm, 0.0)) in with_all  # with the seed that the rule leaves out
 
 

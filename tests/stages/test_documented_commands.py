@@ -39,6 +39,8 @@ README, EVALUATION, OF_DATA, OF_RUNS = (
     for name in ("README", "docs/evaluation", "docs/your-data", "docs/run")
 )
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "docs/study").glob("*.md"))
+SCRIPTS = sorted((ROOT / "docs/study").glob("*.sh"))  # the commands of a section of results.md
 BIN = r"(?:\.venv/bin/)?"
 PROGRAM = rf"(?:[A-Z_]+=\S+ )*(?:make|cp|{BIN}accelerate launch|pytest|{BIN}python -m)[ \n]"
 # goes on behind \ and inside quotes
@@ -200,8 +202,10 @@ def test_the_page_of_all_keys_is_what_the_schema_makes():
     sections = re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", page, re.M | re.S)
     checked = 0
     for section, text in sections:
-        rules = REJECTION_SAMPLING if section == "data.rejection_sampling" else TYPES.get(section)
-        examples = re.findall(r"^\| `(\w+)` \|[^|]*\| such as `([^|]+)` \|", text, re.M)
+        if section == "rewards":
+            continue
+        rules = REJECTION_SAMPLING if section == "data.rejection_sampling" else TYPES[section]
+        examples = re.findall(r"^- `(\w+): ([^`]+)`: ", text, re.M)
         checked += len(examples)
         for key, example in examples:
             assert key not in rules or type_fault(rules[key], value_of(example)) is None, key
@@ -229,6 +233,22 @@ def test_a_documented_command_is_well_formed(command, clone):
     assert {*filter(None, extras)} <= project["optional-dependencies"].keys()
     for line in lines_of(shlex.join(words), clone):
         require_well_formed(line, clone)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_of_the_results_names_what_is_there(script):
+    """Its first lines name a heading of a page, and how it is run; bash can read it."""
+    text = script.read_text(encoding="utf-8")
+    run_command(["bash", "-n", script], check=True)
+    page, heading = re.match(r"# (docs/\w+\.md)(?:#([\w-]+))?: ", text).groups()
+    assert heading is None or heading in headings(ROOT / page)
+    assert f"# bash {script.relative_to(ROOT)}\n" in text
+    assert f"]({script.relative_to(ROOT / 'docs')})" in (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"^\s*make (\S+)", text, re.M):
+        assert target in STAGES or target in ("seeds", "tune", "compare"), target
+    for name in re.findall(r"RECIPE=([\w.-]+)(?=\s|$)", text):
+        is_made = f"> recipes/{name}.yaml" in text
+        assert is_made or name.endswith("-") or (ROOT / f"recipes/{name}.yaml").is_file(), name
 
 
 SHORT = shlex.split("""

@@ -1,5 +1,5 @@
-"""docs/learn.md: its numbers by the lab, its defaults and its loss by trl; and its program
-learns."""
+"""docs/learn.md: its numbers by the lab, its defaults by trl; and docs/examples/grpo.py: its loss
+by trl, and that it learns."""
 
 import math
 import re
@@ -9,6 +9,7 @@ import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
+from docs.examples import grpo as example
 from machine.launch import on_this_machine
 from schema.recipe import load_recipe
 from schema.settings import training_config
@@ -17,16 +18,15 @@ from tests.support import ROOT, read_lines
 from tests.viewer import bandit
 from training.model import load_tokenizer
 from training.problem_sets import load_train
+from training.tiny_models import built_model
 from training.trainer import grpo_trainer
 
 PAGE = (ROOT / "docs/learn.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 FROM_THE_BEGINNING = SECTIONS["What is it if I have heard of none of this?"]
 TEN_LINES = SECTIONS["What is it in ten lines?"]
-PYTORCH = SECTIONS["What is it in PyTorch?"]
-CHOOSING = SECTIONS["How do I choose G, β, ε and temperature?"]
 MISUNDERSTOOD = SECTIONS["What is often misunderstood?"]
-LOOP, EXAMPLE = re.findall(r"^```python\n(.*?)^```$", PYTORCH, re.M | re.S)
+PROGRAM = (ROOT / "docs/examples/grpo.py").read_text(encoding="utf-8")
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -44,7 +44,7 @@ def written(number: float, digits: int) -> str:
 
 def test_the_defaults_are_trls():
     trls = GRPOConfig(use_cpu=True, bf16=False)
-    (keys,) = tables(TEN_LINES)
+    keys = tables(TEN_LINES)[0]
     assert len(keys) == 4
     for key, default, _ in keys:
         assert str(getattr(trls, key.strip("`"))).lower() == default
@@ -142,6 +142,7 @@ def test_the_baseline_and_the_group_do_to_the_gradient_what_the_page_says():
         "Why subtract a baseline?",
         "it is 0.09 on the 3's logit",
         "is {:.3f} without a baseline and {:.3f} with the mean reward".format(*variances),
+        "Now add 10 to every reward",
         "it is {:.1f} without, {:.3f} with".format(*variances[2:]),
     )
     groups = np.stack(np.meshgrid(*[correct] * 4), -1).reshape(-1, 4)
@@ -173,30 +174,19 @@ def test_k3_is_less_noisy_near_the_reference_alone():
     logits[[3, 5, 1, 8]] = 0.3, -0.1, -0.1, -0.1
     mean, plain, k3 = statistics(logits)
     _, far_plain, far_k3 = statistics(np.where(np.arange(10) == 3, 5.0, 0.0))
-    says(
-        "What is it in ten lines?",
-        f"both have the mean {mean:.4f}, −log x a deviation of {plain:.3f}, k3 of {k3:.3f}",
-        f"with a logit of 5 for the 3, {far_plain:.2f} and {far_k3:.2f}",
-    )
+    near, far = tables(TEN_LINES)[1]
+    assert f"mean {mean:.4f}" in near[0] and near[1:] == [f"{plain:.3f}", f"{k3:.3f}"]
+    assert far == ["a logit of 5 for the 3", f"{far_plain:.2f}", f"{far_k3:.2f}"]
 
 
-def test_a_larger_group_pushes_rare_correct_answers_more():
-    """The sum of their advantages, expected of 64 answers of which 1% are correct: by all numbers
-    of correct answers that a group may hold."""
-    sums = {}
+def test_the_groups_that_teach_are_counted():
+    shares = []
     for size in (8, 64):
-        for scale in ("group", "none"):
-            total = 0.0
-            for correct in range(1, size):
-                rewards = (np.arange(size) < correct).astype(float)
-                _, gains = bandit.advantages("grpo", rewards, scale_rewards=scale)
-                chance = math.comb(size, correct) * 0.01**correct * 0.99 ** (size - correct)
-                total += chance * gains[:correct].sum()
-            sums[size, scale] = total * 64 / size
+        shares += [f"{1 - p**size - (1 - p) ** size:.0%}" for p in (0.1, 0.01)]
     says(
         "How do I choose G, β, ε and temperature?",
-        "add up to {:.2f} and {:.2f}".format(sums[8, "group"], sums[64, "group"]),
-        "(without std {:.2f} and {:.2f})".format(sums[8, "none"], sums[64, "none"]),
+        "with G = 8 that is {} at p = 10% and {} at p = 1%".format(*shares[:2]),
+        "with G = 64 it is {} and {}".format(*shares[2:]),
     )
 
 
@@ -226,17 +216,18 @@ def test_the_memory_is_the_labs():
 
 
 def program(*, as_trl_by_default: bool = False) -> dict:
-    """What the page's program defines, also with the two changes that the page names."""
-    loop = LOOP
+    """What the example defines, also with the two changes that its comments name."""
+    text = PROGRAM
     if as_trl_by_default:
-        loop = loop.replace("kl = torch.exp", "kl = ratio * (torch.exp")
-        loop = loop.replace("now) - 1\n", "now) - 1)\n")
+        text = text.replace("kl = torch.exp", "kl = ratio * (torch.exp")
+        text = text.replace("now) - 1  #", "now) - 1)  #")
         mean = "(loss * counts).sum() / counts.sum()"
-        assert mean in PYTORCH
-        loop = loop.replace("((loss * counts).sum(1) / counts.sum(1)).mean()", mean)
-        assert sum(a != b for a, b in zip(loop.split("\n"), LOOP.split("\n"), strict=True)) == 2
-    defined = {}
-    exec(loop, defined)
+        assert f"# by trl's defaults {mean}" in text
+        text = text.replace("((loss * counts).sum(1) / counts.sum(1)).mean()", mean)
+        changed = zip(text.split("\n"), PROGRAM.split("\n"), strict=True)
+        assert sum(line != before for line, before in changed) == 2
+    defined = {"__name__": "example"}
+    exec(text, defined)
     return defined
 
 
@@ -273,50 +264,9 @@ def test_the_programs_loss_and_its_gradient_are_trls(by_default, tmp_path):
 
 def test_the_program_learns(capsys):
     torch.manual_seed(0)
-    exec(EXAMPLE, program())
+    example.main(built_model("tiny-qwen3", 42))
     earned = [float(each) for each in re.findall(r"\d\.\d+", capsys.readouterr().out)]
     assert len(earned) == 30 and max(earned[:3]) < 0.2 and np.mean(earned[-5:]) > 0.8
-
-
-@pytest.mark.train
-def test_the_advice_on_settings_is_what_the_lab_measures():
-    def runs(**settings) -> list[dict]:
-        fixed = {"landscape": "two peaks", "matched": False}
-        return [bandit.run(seed=seed, **fixed, **settings) for seed in range(20)]
-
-    def rewards(**settings) -> np.ndarray:
-        """Of each seed before and after each step."""
-        return np.array([run["expected_reward"] for run in runs(**settings)])
-
-    (sizes,) = tables(CHOOSING)
-    for row in sizes:
-        group, steps = int(row[0]), 320 // int(row[0])
-        means = {}
-        for rate in (0.25, 0.5, 2, 8):
-            ends = rewards(num_generations=group, max_steps=steps, learning_rate=rate)[:, -1]
-            means[rate] = ends.mean()
-        best = max(means, key=means.get)
-        shares = [f"{100 * (1 - p**group - (1 - p) ** group):.0f}%" for p in (0.1, 0.01)]
-        at_best = f"{written(means[best], 2)} at {best}"
-        assert row[1:] == [str(steps), written(means[0.5], 2), at_best, *shares]
-    eight, all_64 = (1 - 0.01**size - 0.99**size for size in (8, 64))
-    ends = [rewards(beta=beta, max_steps=100)[:, -1].mean() for beta in (0, 0.04, 0.5)]
-    shares = []
-    for often in (1, 2, 4, 8):
-        clipped = []
-        for run in runs(num_iterations=often, max_steps=50):
-            clipped += [update["is_clipped"] for step in run["steps"] for update in step["updates"]]
-        shares.append(np.mean(clipped))
-    cool, hot = (rewards(temperature=value, max_steps=100) for value in (0.2, 2.0))
-    says(
-        "How do I choose G, β, ε and temperature?",
-        f"eight groups of 8 hold {8 * eight:.2f} that teach, one of 64 {all_64:.2f}",
-        "The reward ends at {:.2f} with 0, {:.2f} with 0.04, {:.2f} with 0.5.".format(*ends),
-        "it clips {:.0%}, {:.0%}, {:.0%} and {:.0%} of the terms in 50 steps".format(*shares),
-        f"At 0.2, {(cool[:, -1] < 0.75).sum()} of 20 seeds stay on the lower peak",
-        f"20 steps reach only {hot[:, 20].mean():.2f}",
-    )
-    assert hot[:, -1].min() > 0.9
 
 
 def test_what_is_said_of_a_run_is_so():
