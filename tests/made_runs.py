@@ -26,6 +26,11 @@ def write_json(file: Path, value: object):
     file.write_text(json.dumps(value), encoding="utf-8")
 
 
+def change_json(file: Path, **keys: object):
+    """Set keys of a file's object; of an empty one where there is no file."""
+    write_json(file, (json.loads(file.read_text()) if file.is_file() else {}) | keys)
+
+
 def change_table(run: Path, step: int, change) -> None:
     """Write a step's completions again, as `change` returns them, or changes them in place."""
     file = run / TABLE.format(step)

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
@@ -194,6 +195,34 @@ def same_weights(folder: Path, other: Path) -> bool:
         and ours.keys() == theirs.keys()
         and all(np.array_equal(ours[n], theirs[n]) for n in ours)
     )
+
+
+def furthest(folder: Path, other: Path) -> float:
+    """How far the weights are apart that are furthest."""
+    ours, theirs = weights(folder), weights(other)
+    assert ours.keys() == theirs.keys()
+    return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours)
+
+
+def completions(run: Path) -> pd.DataFrame:
+    """All that a run has written of its completions."""
+    files = sorted((run / "completions").glob("*.parquet"))
+    return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+
+
+def trainer_of(recipe: Recipe, validates: bool = False, warm_start: Path | None = None):
+    """The trainer of GRPO on the first 64 problems of a recipe; `validates`: with those that choose
+    its checkpoint."""
+    from machine.launch import on_this_machine
+    from schema.libraries import training_config
+    from training.model import load_tokenizer
+    from training.problem_sets import load_train, share_validation
+    from training.trainer import grpo_trainer
+
+    args = training_config(on_this_machine(recipe), "grpo")
+    rows, validation = load_train(recipe)
+    chosen = share_validation(recipe, validation)[0] if validates else []
+    return grpo_trainer(recipe, args, load_tokenizer(recipe), rows[:64], chosen, warm_start)
 
 
 def copied(chain: Path, folder: Path, *stages: str) -> Path:

@@ -3,10 +3,9 @@
 import subprocess
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.waits import all_ended, run_command, start_command, until
+from tests.waits import all_ended, is_gone, run_command, start_command, until
 
 LEAVES_ONE = "sleep 600 & echo $! > left; exit 0"
 
@@ -16,19 +15,11 @@ def _pid(folder: Path) -> int:
     return int((folder / "left").read_text())
 
 
-def _ends(pid: int) -> bool:
-    """An orphan is a zombie until process 1 asks for it."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def test_what_an_ended_program_left_ends_at_the_deadline(tmp_path):
     """It holds the pipe open, and has no parent by which it is seen."""
     with pytest.raises(subprocess.TimeoutExpired):
         run_command(["sh", "-c", LEAVES_ONE], timeout=2, cwd=tmp_path, capture_output=True)
-    until(lambda: _ends(_pid(tmp_path)), 60)
+    until(lambda: is_gone(_pid(tmp_path)), 60)
 
 
 def test_what_an_ended_program_left_ends_with_the_test(tmp_path):
@@ -36,4 +27,4 @@ def test_what_an_ended_program_left_ends_with_the_test(tmp_path):
         process = start_command(["sh", "-c", LEAVES_ONE], cwd=tmp_path)
         process.wait(60)
         pid = _pid(tmp_path)
-    until(lambda: _ends(pid), 60)
+    until(lambda: is_gone(pid), 60)

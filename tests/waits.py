@@ -21,6 +21,14 @@ def alive(process: subprocess.Popen | BaseProcess) -> bool:
     return process.poll() is None if isinstance(process, subprocess.Popen) else process.is_alive()
 
 
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended. An orphan is a zombie until process 1 asks for it."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def end(process: subprocess.Popen | BaseProcess):
     """Kill a process with all below it. What it left, having ended, is seen by its group alone."""
     if alive(process):

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 
 import pytest
 from ruamel.yaml import YAML
@@ -16,9 +15,10 @@ from runs.records import COMPLETION_KEYS, read_completions, validation_folder
 from runs.state import RunState, recipe_of
 from schema.configs import STEP, ZERO_VARIANCE
 from schema.recipe import RecipeError, load_recipe
-from tests.made_runs import replace_text, write_json
+from tests.made_runs import change_json, replace_text, write_json
 from tests.support import ROOT, refused, write_lines
 from tests.tables import cases, lacking
+from tests.waits import run_command
 from training.model import adapter_settings
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -67,7 +67,8 @@ def test_the_saved_recipe_is_a_recipe(tmp_path):
     begin(recipe, "grpo", ROWS)
     again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1])
     assert again.resolved() == recipe.resolved()
-    assert "null" not in (tmp_path / "grpo/recipe.yaml").read_text()
+    text = (tmp_path / "grpo/recipe.yaml").read_text()
+    assert "null" not in text and "\n  beta: 0.0\n" in text  # a default is shown
 
 
 @pytest.mark.parametrize("name", ["\U0001f600", "数学", "a: b #c", 'it\'s "x"', "null"])
@@ -101,12 +102,13 @@ def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, mon
     assert lacking(names, message) == []
 
 
-def test_the_choice_of_problems_is_of_grpo_alone(tmp_path):
-    for stage in ("sft", "grpo"):
-        begun(tmp_path, stage)
-    changed = read(tmp_path, "data.pass_rate=[0.1, 0.9]")
-    assert conflict(changed, "sft") is None
-    assert "  data.pass_rate: None there, [0.1, 0.9] here" in conflict(changed, "grpo").message
+@cases(__file__, "changes")
+def test_what_may_change_of_a_recipe_where_a_run_goes_on(stage, before, after, differs, tmp_path):
+    begun(tmp_path, stage, *before)
+    run = RunState.read(tmp_path / stage)
+    for to_train in (False, True):
+        fault = identity.conflict(read(tmp_path, *after), run, to_train)
+        assert fault is None if differs is None else f"  {differs}" in fault.message
 
 
 def test_a_run_of_an_earlier_version_that_shuffled_its_problems_goes_on(tmp_path):
@@ -142,14 +144,6 @@ def test_a_run_of_an_earlier_version_is_read_by_the_names_of_this_one(tmp_path):
 OWN = "data.rejection_sampling={samples: 8}"
 
 
-@cases(__file__, "rejection_sampling")
-def test_what_a_warm_start_of_the_models_own_making_depends_on(own, override, key, tmp_path):
-    of_the_run = [OWN] if own else []
-    begun(tmp_path, "sft", *of_the_run)
-    fault = conflict(read(tmp_path, *of_the_run, override), "sft")
-    assert fault is None if key is None else f"  {key}" in fault.message
-
-
 def test_solutions_that_were_sampled_anew_are_told(tmp_path):
     recipe = begun(tmp_path, "sft", OWN)
     begin(recipe, "sft", ROWS)  # as it was begun there
@@ -180,16 +174,10 @@ def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
     assert "unknown key data.order: GRPO shuffles its problems" in str(error.value)
 
 
-def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
-    def fault(*overrides: str):
-        return conflict(read(tmp_path, *overrides), "grpo")
-
-    server = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
-    begun(tmp_path, "grpo", *server, "grpo.vllm_server_host=10.0.0.1", "grpo.vllm_group_port=5001")
-    elsewhere = ["grpo.vllm_server_host=10.0.0.2", "grpo.vllm_server_port=8001"]
-    assert fault(*server, *elsewhere, "grpo.vllm_server_timeout=900") is None
-    assert "  grpo.vllm_mode: server there, colocate here" in fault(server[0]).message
-    # a file may not name another machine
+def test_a_run_is_read_whose_recipe_names_another_machine(tmp_path):
+    """Which a recipe's file may not."""
+    server = ["grpo.use_vllm=true", "grpo.vllm_mode=server", "grpo.vllm_server_host=10.0.0.1"]
+    begun(tmp_path, "grpo", *server)
     assert recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"
 
 
@@ -218,7 +206,6 @@ def test_a_place_that_cannot_be_written_is_told_first():
     assert len(message.strip().splitlines()) == 1
 
 
-NOT_WRITTEN = "trainer_state.json is not the file that was written (67 bytes)"
 STATE = '{"best_model_checkpoint": null, "global_step": 1, "epoch": 0.00125}'
 
 
@@ -288,16 +275,7 @@ def test_weights_that_are_lost_or_exchanged_are_told_with_the_checkpoints_that_r
     RunState.read(folder).require_weights("make grpo")
 
 
-@pytest.mark.parametrize(
-    ("manifest", "fault"),
-    [
-        ("[]", "manifest.json cannot be read"),
-        ("{", "manifest.json cannot be read"),
-        ('{"files": {}}', "trainer_state.json is not one of its files"),
-        ('{"files": {"/etc/hostname": [1, "x"]}}', "/etc/hostname is missing"),
-        ('{"files": {"trainer_state.json": [67, "x"]}}', NOT_WRITTEN),
-    ],
-)
+@cases(__file__, "manifests")
 def test_a_checkpoint_that_is_not_as_it_was_written_is_told(manifest, fault, tmp_path):
     whole(tmp_path / "checkpoint-1", trainer_state=STATE)
     assert state.altered(tmp_path / "checkpoint-1") is None
@@ -311,7 +289,7 @@ def test_a_run_that_an_older_version_sealed_is_read_and_resumed(tmp_path):
     (folder / "model.safetensors").write_bytes(b"trained")
     writing.finish(RunState(folder), {"steps": 1})
     for file in (folder / "checkpoint-1/manifest.json", folder / "summary.json"):
-        write_json(file, json.loads(file.read_text()) | {"seal": "0" * 64})
+        change_json(file, seal="0" * 64)
     assert find_run(recipe, "grpo", to_train=True).finished
     (folder / "summary.json").unlink()
     assert find_run(recipe, "grpo", to_train=True).checkpoint == f"{folder}/checkpoint-1"
@@ -419,8 +397,9 @@ def test_a_run_begins_where_git_is_not_installed(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "sft/versions.json").read_text())["commit"] == "unknown"
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_is_asked_of_this_checkout_alone(tmp_path, monkeypatch):
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    run_command(["git", "init", "-q", tmp_path], check=True)
     monkeypatch.chdir(tmp_path)
     assert writing._git("rev-parse", "--show-toplevel").strip() in ("", str(ROOT))
     monkeypatch.setattr(writing, "ROOT", tmp_path / "archive")  # inside another's repository
@@ -442,18 +421,6 @@ def test_other_versions_are_told_on_resume(tmp_path, capsys):
     begin(recipe, "sft", ROWS)
     expected = f"their last digits: trl 0.1 → {now}, commit 0ad → {commit}\n"
     assert expected in capsys.readouterr().out
-
-
-def test_a_default_is_shown_and_is_no_conflict(tmp_path):
-    begun(tmp_path, "grpo")
-    assert "\n  beta: 0.0\n" in (tmp_path / "grpo/recipe.yaml").read_text()
-
-    def fault(override: str):
-        return conflict(read(tmp_path, override), "grpo")
-
-    assert "  grpo.beta: 0.0 there, 0.3 here" in fault("grpo.beta=0.3").message
-    assert fault("grpo.beta=0") is None
-    assert "  adapter.r: None there, 4 here" in fault("adapter={r: 4}").message
 
 
 def test_a_run_of_an_earlier_version_has_its_batch_as_it_was_split(tmp_path):

@@ -92,6 +92,7 @@ def test_the_names_are_the_libraries():
     compared = re.findall(r"loss_type (?:==|!=|in|not in) (\[[^\]]*\]|\"\w+\")", SOURCE)
     losses = set(re.findall(r"\"(\w+)\"", " ".join(compared)))
     assert losses == set(words_of(TYPES["grpo"]["loss_type"]).split(", "))
+    assert set(configs.FREE_KEYS) <= configs.fields("grpo").keys()
     assert set(values.OPTIMIZERS) <= {each.value for each in OptimizerNames}
     expected = {"reduce_lr_on_plateau", "greedy"}
     assert {each.value for each in SchedulerType} - set(values.SCHEDULES.split()) == expected

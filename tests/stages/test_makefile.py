@@ -109,10 +109,22 @@ if sys.argv[1] == "stages/table.py":
 sys.path.insert(0, {str(ROOT)!r})
 from stages import make
 """
+# The same, which runs make's stages as itself.
+RUNS_STAGES = f"""{PYTHON}
+if sys.argv[3] == "make":
+    sys.executable = ".venv/bin/python"
+    make.main(sys.argv[4:])
+"""
 SAYS_ITS_WORDS = f"""{PYTHON}
 for command in make.commands(sys.argv[4], make.as_chosen(os.environ, sys.argv[5].split())):
     print(json.dumps(command))
 """
+
+
+def replace_python(checkout: Path, program: str):
+    """Put a program in the place of the environment's Python."""
+    (checkout / ".venv/bin/python").unlink()
+    write_program(checkout / ".venv/bin/python", program)
 
 
 @pytest.fixture
@@ -120,9 +132,7 @@ def stages_run(checkout):
     """A function of a target and its options, or of a shell's command: the module and the arguments
     of each stage that `make` there runs, as the stage has them, from a Python that only prints
     them. Whatever ran besides would have left a file."""
-    python = checkout / ".venv/bin/python"
-    python.unlink()
-    write_program(python, SAYS_ITS_WORDS)
+    replace_python(checkout, SAYS_ITS_WORDS)
 
     def run(target: str, environment: dict[str, str] | None = None, **options) -> list[list[str]]:
         before = set(checkout.iterdir())
@@ -162,15 +172,12 @@ def test_several_names_arrive_complete(stages_run):
     assert stages_run("sft", **options, ARGS=HOSTILE)[-1] == launch
 
 
-WAITS = f"""{PYTHON}
+WAITS = f"""{RUNS_STAGES}
 import pathlib, signal, time
 def end(number, frame):
     pathlib.Path("ended").touch()
     sys.exit(75)
-if sys.argv[3] == "make":
-    sys.executable = ".venv/bin/python"
-    make.main(sys.argv[4:])
-elif sys.argv[3] == "grpo":
+if sys.argv[3] == "grpo":
     signal.signal(signal.SIGTERM, end)
     pathlib.Path("began").touch()
     time.sleep(60)
@@ -179,9 +186,7 @@ elif sys.argv[3] == "grpo":
 
 def test_a_signal_to_make_reaches_the_stage(checkout):
     """As a job's time limit and `docker stop` send it: to make alone."""
-    python = checkout / ".venv/bin/python"
-    python.unlink()
-    write_program(python, WAITS)
+    replace_python(checkout, WAITS)
     with all_ended():
         made = start_command(["make", "grpo"], cwd=checkout, env=ALONE)
         until((checkout / "began").is_file)
@@ -190,37 +195,27 @@ def test_a_signal_to_make_reaches_the_stage(checkout):
         until((checkout / "ended").is_file)
 
 
-SAVED = f"""{PYTHON}
-if sys.argv[3] == "make":
-    sys.executable = ".venv/bin/python"
-    make.main(sys.argv[4:])
+SAVED = f"""{RUNS_STAGES}
 print(sys.argv[3], flush=True)
 sys.exit(75 if sys.argv[3] == "sft" else 0)
 """
 
 
 def test_a_chain_ends_with_the_code_of_the_first_stage_that_fails(checkout):
-    python = checkout / ".venv/bin/python"
-    python.unlink()
-    write_program(python, SAVED)
+    replace_python(checkout, SAVED)
     done = make(checkout, "grpo")
     assert done.stdout.split() == ["check", "rejection-sampling", "sft"]
     assert done.returncode == 2 and "Error 75" in done.stderr  # make's own is always 2
 
 
-MISTAKE = f"""{PYTHON}
-if sys.argv[3] == "make":
-    sys.executable = ".venv/bin/python"
-    make.main(sys.argv[4:])
+MISTAKE = f"""{RUNS_STAGES}
 print("what is wrong", file=sys.stderr)
 sys.exit(2)
 """
 
 
 def test_on_a_terminal_the_last_line_is_the_message_of_a_mistake(checkout):
-    python = checkout / ".venv/bin/python"
-    python.unlink()
-    write_program(python, MISTAKE)
+    replace_python(checkout, MISTAKE)
     assert make(checkout, "check").returncode == 2
     leader, follower = pty.openpty()
     done = run_command(["make", "check"], cwd=checkout, env=ALONE, stderr=follower)

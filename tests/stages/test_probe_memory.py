@@ -1,5 +1,6 @@
 """The longest sample first."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pandas as pd
@@ -25,7 +26,7 @@ def test_the_largest_step_is_tried_with_the_longest_problems(tmp_path, monkeypat
     base_model(recipe)  # is built in a temporary folder of its own
     monkeypatch.setattr(probe_memory, "load_train", lambda recipe: (problems, []))
     monkeypatch.setattr(
-        probe_memory.tempfile, "TemporaryDirectory", lambda: Kept(tmp_path / "probe")
+        probe_memory.tempfile, "TemporaryDirectory", lambda: nullcontext(str(tmp_path / "probe"))
     )
     probe_memory.main(recipe)
     assert "next: make grpo" in capsys.readouterr().out
@@ -33,17 +34,6 @@ def test_the_largest_step_is_tried_with_the_longest_problems(tmp_path, monkeypat
     done = pd.read_parquet(tmp_path / "probe/grpo/completions")
     expected = {problems[1]["problem"], problems[3]["problem"]}
     assert {each[-1]["content"] for each in done["prompt"]} == expected
-
-
-class Kept:
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __enter__(self):
-        return str(self.folder)
-
-    def __exit__(self, *error):
-        pass
 
 
 def test_the_peak_is_what_the_gpu_had_left_and_not_what_torch_counts(monkeypatch, capsys):

@@ -11,13 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from schema.configs import ACCURACY, EVAL_CORRECT
 from tests.stage_process import Started
-from tests.support import LORA, copied, read_lines, run_stage, same_weights, weights
+from tests.support import LORA, completions, copied, furthest, read_lines, run_stage, same_weights
 
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
@@ -130,17 +128,6 @@ def trained(way: str, base: Path, home: Path) -> Run:
     return Run(whole, killed, printed, codes)
 
 
-def furthest(folder: Path, other: Path) -> float:
-    ours, theirs = weights(folder), weights(other)
-    assert ours.keys() == theirs.keys()
-    return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours)
-
-
-def completions(folder: Path) -> list[str]:
-    files = sorted((folder / "grpo/completions").glob("*.parquet"))
-    return [*pd.concat([pd.read_parquet(each) for each in files])["completion"].map(str)]
-
-
 def distances(folder: Path) -> list[float]:
     """Between the policy and its reference, at each step."""
     return [line["kl"] for line in read_lines(folder / "metrics.jsonl") if "kl" in line]
@@ -179,7 +166,8 @@ def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
 @pytest.mark.parametrize("way", SHARDED)
 def test_sharded_it_is_the_run_that_it_is_with_ddp(way, runs):
     one, other = runs("ddp").home, runs(way).home
-    assert completions(one) == completions(other)
+    texts = [completions(run / "grpo")["completion"].map(str) for run in (one, other)]
+    assert texts[0].equals(texts[1])
     difference, learned = furthest(one / LAST, other / LAST), furthest(one / LAST, one / "sft")
     print(f"{way}: the weights differ from DDP's by {difference:.2g}; learned: {learned:.2g}")
     assert difference < 1e-5 < learned

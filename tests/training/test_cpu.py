@@ -21,13 +21,11 @@ from trl.kernels import ChunkedLogProbFunction
 
 from machine.launch import on_this_machine
 from schema.recipe import load_recipe
-from schema.settings import training_config
-from tests.support import LORA, run_program
+from tests.support import LORA, run_program, trainer_of
 from training import cpu, sampling
 from training.model import load_for_sampling, load_model, load_tokenizer
-from training.problem_sets import load_train
 from training.sampling import Rollout
-from training.trainer import GRPO, grpo_trainer
+from training.trainer import GRPO
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 
@@ -347,9 +345,7 @@ def test_a_small_model_computes_as_before(restored):
 def test_generate_stands_under_one_wrapper(small, restored, tmp_path):
     restored.setattr(cpu, "SMALL", small)
     recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"])
-    args = training_config(on_this_machine(recipe), "grpo")
-    rows = load_train(recipe)[0][:64]
-    policy = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None).model
+    policy = trainer_of(recipe).model
     assert type(policy.generate) is Rollout
     assert policy.generate.generate == type(policy).generate.__get__(policy)
     assert "generate" not in vars(policy.get_base_model())
@@ -364,9 +360,7 @@ def test_a_gpu_does_too(restored):
 def test_the_head_reads_the_completions_alone_and_returns_the_same(restored, tmp_path):
     """trl leaves the switch to itself: it is gone when this fails."""
     recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"])
-    args = training_config(on_this_machine(recipe), "grpo")
-    rows = load_train(recipe)[0][:64]
-    trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)
+    trainer = trainer_of(recipe)
     ids = torch.randint(3, 90, (4, 20), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
     mask[:2, 15:] = 0
@@ -456,9 +450,7 @@ def passes(restored, tmp_path):
     share it or not, the gradients, and how many tokens the backbone read."""
     overrides = [LORA, "sft=null", "grpo.gradient_checkpointing=false", f"output_dir={tmp_path}"]
     recipe = load_recipe(RECIPE, overrides)
-    args = training_config(on_this_machine(recipe), "grpo")
-    rows = load_train(recipe)[0][:64]
-    trainer = grpo_trainer(recipe, args, load_tokenizer(recipe), rows, [], None)
+    trainer = trainer_of(recipe)
     for name, weight in trainer.model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.05)

@@ -15,6 +15,7 @@ from console.faults import RecipeError
 from data import hub
 from schema.recipe import load_recipe
 from schema.refused_keys import reserved
+from tests.made_runs import change_json
 from tests.tables import cases
 from training import model_files
 from training.model import checked_files, load_model, load_tokenizer
@@ -27,11 +28,6 @@ BASE = built_model("tiny-qwen3", 42)
 @pytest.fixture
 def folder(tmp_path):
     return shutil.copytree(BASE, tmp_path / "model")
-
-
-def change(file, **keys):
-    value = json.loads(file.read_text()) if file.is_file() else {}
-    file.write_text(json.dumps(value | keys))
 
 
 @cases(__file__, "files")
@@ -47,11 +43,11 @@ def test_a_model_runs_no_code_of_its_own(folder):
     """One that needs it is refused; in any other it is left alone."""
     (folder / "evil.py").write_text("1 / 0")
     maps = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}
-    change(folder / "config.json", auto_map=maps)
-    change(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.T", "evil.T"]})
+    change_json(folder / "config.json", auto_map=maps)
+    change_json(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.T", "evil.T"]})
     recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"])
     load_model(recipe, load_tokenizer(recipe))
-    change(folder / "config.json", model_type="evil")
+    change_json(folder / "config.json", model_type="evil")
     with pytest.raises(RecipeError, match="code of its own, which is never run: take another"):
         load_tokenizer(recipe)
 
@@ -59,21 +55,17 @@ def test_a_model_runs_no_code_of_its_own(folder):
 def test_an_adapter_beside_a_whole_model_is_not_loaded_with_it(folder):
     recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"])
     tokenizer = load_tokenizer(recipe)
-    change(folder / "adapter_config.json", peft_type="LORA", base_model_name_or_path="elsewhere")
+    change_json(
+        folder / "adapter_config.json", peft_type="LORA", base_model_name_or_path="elsewhere"
+    )
     with pytest.raises(RecipeError, match="is an adapter's, beside a whole model: move it"):
         load_model(recipe, tokenizer)
 
 
-def test_no_part_of_a_model_is_a_pickle_or_lies_elsewhere(folder):
-    (folder / "model.safetensors").rename(folder / "part.bin")
-    for name in ("part.bin", "../model/part.safetensors"):
-        change(folder / "model.safetensors.index.json", weight_map={"weight": name})
-        with pytest.raises(RecipeError, match=f"names {re.escape(name)}: its parts are files"):
-            model_files.require_model(folder)
-
-
 def test_no_dropout_comes_from_a_config(folder):
-    change(folder / "config.json", attention_dropout=0.1, embd_pdrop=1, classifier_dropout=None)
+    change_json(
+        folder / "config.json", attention_dropout=0.1, embd_pdrop=1, classifier_dropout=None
+    )
     assert model_files.without_dropout(folder) == {"attention_dropout": 0.0, "embd_pdrop": 0.0}
     recipe = load_recipe(TINY, [f"model={{name_or_path: {folder}}}"])
     config = load_model(recipe, load_tokenizer(recipe)).config
@@ -109,7 +101,7 @@ def theirs(tmp_path):
 
 def test_an_adapters_settings_are_loras(theirs):
     strange = {"megatron_config": None, "of_another_version": 1}
-    change(theirs / "adapter_config.json", use_rslora=True, **strange)
+    change_json(theirs / "adapter_config.json", use_rslora=True, **strange)
     settings = model_files.adapter(theirs, BASE)
     assert settings["r"] == 8 and settings["use_rslora"]
     assert set(settings["target_modules"]) == {"q_proj", "v_proj"}
@@ -118,7 +110,7 @@ def test_an_adapters_settings_are_loras(theirs):
 
 @cases(__file__, "adapters")
 def test_what_an_adapter_may_not_say(keys, message, theirs):
-    change(theirs / "adapter_config.json", **keys)
+    change_json(theirs / "adapter_config.json", **keys)
     with pytest.raises(RecipeError, match=re.escape(message)):
         model_files.adapter(theirs, BASE)
 

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from tests.support import TWO_PROCESSES, run_program, run_stage, weights
+from tests.support import TWO_PROCESSES, completions, furthest, run_program, run_stage
 
 pytestmark = pytest.mark.slow
 STEPS = 6
@@ -58,33 +57,19 @@ def runs(tmp_path_factory) -> dict[tuple[int, int, int], Path]:
     return folders
 
 
-def completions(folder: Path) -> pd.DataFrame:
-    files = sorted((folder / "grpo/completions").glob("*.parquet"))
-    return pd.concat([pd.read_parquet(each) for each in files], ignore_index=True)
-
-
-def largest_difference(folder: Path, other: Path) -> float:
-    ours, theirs = weights(folder / "grpo"), weights(other / "grpo")
-    return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours)
-
-
 @pytest.mark.parametrize("width", WIDTHS[1:], ids=str)
 def test_the_same_run_at_any_width(width, runs):
     one, other = runs[WIDTHS[0]], runs[width]
-    expected, found = completions(one), completions(other)
+    expected, found = completions(one / "grpo"), completions(other / "grpo")
     assert len(expected) == STEPS * 64
     assert expected["advantage"].abs().max() > 0.5  # there was something to learn from
     for column in ("step", "prompt", "completion", "correct_answer", "format_tags", "varied"):
         assert [*map(str, expected[column])] == [*map(str, found[column])], column
     assert np.allclose(expected["advantage"], found["advantage"], rtol=0, atol=1e-6)
-    difference = largest_difference(one, other)
-    print(f"{width}: the weights differ by at most {difference:.2g}; learned: {learned(one):.2g}")
-    assert difference < TOLERANCE < learned(one)
-
-
-def learned(folder: Path) -> float:
-    before, after = weights(folder / "sft"), weights(folder / "grpo")
-    return max(float(np.abs(before[name] - after[name]).max()) for name in after)
+    difference = furthest(one / "grpo", other / "grpo")
+    learned = furthest(one / "sft", one / "grpo")
+    print(f"{width}: the weights differ by at most {difference:.2g}; learned: {learned:.2g}")
+    assert difference < TOLERANCE < learned
 
 
 def test_a_run_begun_on_two_processes_goes_on_with_four(runs, tmp_path):
@@ -103,9 +88,9 @@ def test_a_run_begun_on_two_processes_goes_on_with_four(runs, tmp_path):
     # as transformers says of the same batch, divided otherwise
     assert "do not match" not in done.stderr
     assert f"from {tmp_path}/grpo/checkpoint-3" in done.stdout
-    expected, found = completions(one), completions(tmp_path)
+    expected, found = completions(one / "grpo"), completions(tmp_path / "grpo")
     expected = expected[expected["step"] > 3]
     assert len(found) == 3 * 64
     for column in ("step", "prompt", "completion", "correct_answer"):
         assert [*map(str, expected[column])] == [*map(str, found[column])], column
-    assert largest_difference(one, tmp_path) < TOLERANCE
+    assert furthest(one / "grpo", tmp_path / "grpo") < TOLERANCE

@@ -1,6 +1,5 @@
 """A model under `rewards`, which trl asks: a tiny one, trained with and refused."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from console.faults import Fault, RecipeError
 from evaluation.findings import of_model
 from machine.launch import launch
 from schema.recipe import Recipe, load_recipe
+from tests.made_runs import change_json
 from tests.support import read_lines, run_stage
 from tests.tables import cases, lacking
 from training.model import load_reward_model
@@ -42,18 +42,15 @@ def with_model(folder: Path | str, *overrides: str) -> Recipe:
     return load_recipe(TINY, [f"rewards.{folder}={{weight: 0.5}}", *overrides])
 
 
-def change_config(folder: Path, **values: object):
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
-
-
 @pytest.mark.train
 def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
     """The column of the files is the model's score, computed by hand; no code beside it is run."""
     folder, canary = tmp_path / "model", tmp_path / "canary"
     shutil.copytree(reward_folder, folder)
     (folder / "mine.py").write_text(f"open({str(canary)!r}, 'w')\n")
-    change_config(folder, auto_map={"AutoModelForSequenceClassification": "mine.Model"})
+    change_json(
+        folder / "config.json", auto_map={"AutoModelForSequenceClassification": "mine.Model"}
+    )
     overrides = [f"output_dir={tmp_path}", "sft=null", "data.validation=8", "grpo.max_steps=2"]
     overrides += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
     overrides += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.max_completion_length=12"]
@@ -93,7 +90,7 @@ def test_a_check_refuses_a_wrong_reward_model(remove, keys, names, reward_folder
     if remove:
         (folder / remove).unlink()
     else:
-        change_config(folder, **keys)
+        change_json(folder / "config.json", **keys)
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(f"base: tiny-arithmetic.yaml\nrewards:\n  {folder}: {{weight: 0.5}}\n")
     shutil.copy(TINY, tmp_path)

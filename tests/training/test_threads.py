@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from machine import hardware
+from tests.made_runs import change_json
 from tests.support import CHAIN, copied, read_lines, run_stage, same_weights
 
 
@@ -53,8 +54,7 @@ def test_a_folder_says_the_number_and_a_resumed_run_takes_it(chain, tmp_path, mo
     monkeypatch.delenv("OMP_NUM_THREADS")
     copied(chain, tmp_path, "sft", "grpo")
     assert json.loads((chain / "sft/versions.json").read_text())["threads"] == 1
-    versions = json.loads((tmp_path / "grpo/versions.json").read_text())
-    (tmp_path / "grpo/versions.json").write_text(json.dumps(versions | {"threads": 2}))
+    change_json(tmp_path / "grpo/versions.json", threads=2)
     (tmp_path / "grpo/summary.json").unlink()
     settings = [f"output_dir={tmp_path}", *CHAIN]
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

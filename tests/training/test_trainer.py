@@ -23,27 +23,20 @@ from schema.settings import Machine, training_config
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
-from tests.support import CHAIN, refused, run_program, same_weights, write_lines
+from tests.support import CHAIN, refused, run_program, same_weights, trainer_of, write_lines
 from tests.tables import lacking
 from training import train as training
 from training import trainer as trainer_module
 from training.lean_loss import with_advantage
-from training.model import load_tokenizer
-from training.problem_sets import load_train, share_validation
-from training.trainer import grpo_trainer, stop_at_the_end
+from training.trainer import stop_at_the_end
 
 
 def recipe(*overrides: str):
     return load_recipe("recipes/qwen-math-lora.yaml", overrides)
 
 
-def trainer_of(name: str, *overrides: str, warm_start: Path | None = None):
-    """The trainer of a recipe's first 64 problems."""
-    tiny = load_recipe(f"recipes/{name}.yaml", overrides)
-    args = training_config(on_this_machine(tiny), "grpo")
-    rows, validation = load_train(tiny)
-    chosen, _ = share_validation(tiny, validation)
-    return grpo_trainer(tiny, args, load_tokenizer(tiny), rows[:64], chosen, warm_start)
+def tiny(*overrides: str):
+    return load_recipe("recipes/tiny-arithmetic.yaml", overrides)
 
 
 def test_vllm_is_told_where_an_answer_ends():
@@ -96,7 +89,7 @@ def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, row
     """The gradient is trl's, of the whole batch."""
     given = [f"grpo.loss_type={loss}", f"grpo.beta={beta}", f"output_dir={tmp_path}"]
     given += ["grpo.epsilon_high=5"] * (loss == "cispo")
-    trainer = trainer_of("tiny-arithmetic", *given)
+    trainer = trainer_of(tiny(*given))
     trainer.current_gradient_accumulation_steps = 1
     random = torch.Generator().manual_seed(0)
     before, after = torch.tensor([3, 5, 4, 2, 5, 5]), torch.tensor([4, 2, 7, 6, 3, 1])
@@ -160,7 +153,7 @@ def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
     overrides = ["sft=null", "evaluate.checkpoint_problems=32", "grpo.eval_steps=2"]
     overrides += ["grpo.max_completion_length=8"]
     overrides += ["grpo.per_device_train_batch_size=16", "grpo.beta=0.04", f"output_dir={tmp_path}"]
-    trainer = trainer_of("tiny-arithmetic", *overrides)
+    trainer = trainer_of(tiny(*overrides), validates=True)
     sizes = []
 
     def seen(module, _, given):
@@ -179,7 +172,7 @@ def test_the_questions_that_every_evaluation_samples_change_nothing_else(chain, 
     for writes in ("true", "false"):
         overrides = [*CHAIN, "grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
         overrides += [f"grpo.log_completions={writes}", f"output_dir={tmp_path / writes}"]
-        trainer = trainer_of("tiny-arithmetic", *overrides, warm_start=chain / "sft")
+        trainer = trainer_of(tiny(*overrides), validates=True, warm_start=chain / "sft")
         trainer.train()
         drawn = [random.random(), np.random.rand(), torch.rand(1).item()]
         times = ("runtime", "per_second", "step_time")
@@ -297,7 +290,7 @@ def test_none_beside_the_number_of_another_reward_counts_as_0(tmp_path):
     """Sixteen correct answers to two problems, of which an own reward pays seven."""
     overrides = ["rewards={correct_answer: {}, tests.varied_reward.varied: {weight: 0.25}}"]
     overrides += ["grpo.num_generations=8", "grpo.max_completion_length=2"]
-    trainer = trainer_of("tiny-arithmetic", *overrides, f"output_dir={tmp_path}")
+    trainer = trainer_of(tiny(*overrides, f"output_dir={tmp_path}"))
     correct_answer, own = trainer.scores.rewards
     correct_answer.function = lambda **columns: [1.0] * 16
     own.function = lambda **columns: [None, *[1.0] * 7, *[None] * 8]

@@ -9,17 +9,11 @@ import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
-from docs.examples import grpo as example
-from machine.launch import on_this_machine
 from schema.recipe import load_recipe
 from schema.settings import training_config
 from tests.bench.sizes import table_of_page
-from tests.support import ROOT, read_lines
+from tests.support import ROOT, read_lines, trainer_of
 from tests.viewer import bandit
-from training.model import load_tokenizer
-from training.problem_sets import load_train
-from training.tiny_models import built_model
-from training.trainer import grpo_trainer
 
 PAGE = (ROOT / "docs/learn.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
@@ -238,9 +232,9 @@ def test_the_programs_loss_and_its_gradient_are_trls(by_default, tmp_path):
     overrides = [f"grpo.beta={made['BETA']}", f"output_dir={tmp_path}"]
     overrides += [f"grpo.per_device_train_batch_size={made['G']}"]
     recipe = load_recipe(f"recipes/{name}.yaml", overrides)
-    args, tokenizer = training_config(on_this_machine(recipe), "grpo"), load_tokenizer(recipe)
-    assert made["EPSILON"] == args.epsilon and made["G"] == args.num_generations
-    trainer = grpo_trainer(recipe, args, tokenizer, load_train(recipe)[0][:64], [], None)
+    trainer = trainer_of(recipe)
+    tokenizer = trainer.processing_class
+    assert made["EPSILON"] == trainer.args.epsilon and made["G"] == trainer.args.num_generations
     trainer.current_gradient_accumulation_steps = 1
     model = trainer.model.train()
     torch.manual_seed(0)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +15,7 @@ from rewards.verifier import judge, judge_all, pool, prepare
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.support import ROOT, TWO_PROCESSES, far_below_quadratic
 from tests.tables import rows
-from tests.waits import GUARD, in_time, start_command, until
+from tests.waits import GUARD, in_time, is_gone, start_command, until
 
 pytestmark = pytest.mark.train  # attacks, and many processes
 
@@ -236,14 +235,6 @@ if "end" not in sys.argv:
 """
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 # SIGTERM ends it as SIGKILL does, without a word to Python.
 @pytest.mark.parametrize(
     ("how", "busy"),
@@ -259,7 +250,7 @@ def test_no_worker_outlives_the_trainer(how, busy):
     if how is not None:
         trainer.send_signal(how)
     trainer.wait(GUARD)
-    until(lambda: not any(map(_alive, workers)), GUARD)
+    until(lambda: all(map(is_gone, workers)), GUARD)
 
 
 RANK = """
@@ -281,7 +272,6 @@ time.sleep(600 if sys.argv[2] == "wait" else 0)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["KILL", "end"])
 def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
@@ -303,7 +293,7 @@ def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_p
         for trainer in processes[::3]:
             os.kill(trainer, signal.SIGKILL)
     launcher.wait(GUARD)
-    until(lambda: not any(map(_alive, processes)), GUARD)
+    until(lambda: all(map(is_gone, processes)), GUARD)
 
 
 def test_a_forked_child_uses_workers_of_its_own():
