@@ -48,32 +48,16 @@ def test_colons_in_a_path_or_an_override_are_no_places(tmp_path):
     ]
 
 
-def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_file):
-    own_file("by_level_only.py", "def pay(completions, level, **columns):\n    return [1.0]\n")
+@cases(__file__, "missing_columns")
+def test_what_the_data_lacks_of_a_reward_is_a_fault_on_its_line(
+    arguments, reward, columns, message, tmp_path, own_file
+):
+    own_file("pays_so.py", f"def pay(completions, {arguments}): ...\n")
     path = tmp_path / "mine.yaml"
-    path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "by_level_only.pay: {}"))
-    recipe = load_recipe(path)
-    (fault,) = missing_columns(recipe, ["problem", "solution"])
-    assert fault.place == Place(str(path), 5)
-    assert fault.message.startswith(
-        "rewards.by_level_only.pay: needs the argument 'level', which no column"
-    )
-    assert missing_columns(recipe, ["problem", "level"]) == []
-
-
-@cases(__file__, "a_column_does_not_stand_for_what_the_recipe_sets")
-def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_path, own_file):
-    own_file(
-        "pays_a_bonus.py", "def pay(completions, bonus=1, level=None, *, most=9, **columns): ...\n"
-    )
-    path = tmp_path / "mine.yaml"
-    path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", rewards))
-    recipe, usual = load_recipe(path), ["problem", "solution", "weight", "level"]
-    assert missing_columns(recipe, usual) == []
-    (fault,) = missing_columns(recipe, [*usual, column])
-    assert fault.place == Place(str(path), 5)
-    line = f"the data has a column '{column}', which would stand for this reward's argument"
-    assert line in fault.message
+    path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", reward))
+    faults = missing_columns(load_recipe(path), columns)
+    assert [fault.place for fault in faults] == [Place(str(path), 5)] * (message is not None)
+    assert all(message in fault.message for fault in faults)
 
 
 def test_what_a_library_refuses_is_a_fault_and_what_it_trips_over_is_a_bug():
@@ -85,18 +69,3 @@ def test_what_a_library_refuses_is_a_fault_and_what_it_trips_over_is_a_bug():
         Version("one")
     with pytest.raises(AttributeError), said_by_library("grpo"):
         canonicalize_name(None)
-
-
-@pytest.mark.parametrize(
-    ("argument", "column"), [("ground_truth", "solution"), ("question", "problem")]
-)
-def test_an_argument_that_scripts_call_otherwise_is_led_to_its_column(
-    argument, column, tmp_path, own_file
-):
-    own_file("of_script.py", f"def pay(completions, {argument}, **columns):\n    return [1.0]\n")
-    path = tmp_path / "mine.yaml"
-    path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "of_script.pay: {}"))
-    (fault,) = missing_columns(load_recipe(path), ["problem", "solution"])
-    assert fault.message.endswith(
-        f"there are problem, solution; rename the argument {argument} to {column}"
-    )

@@ -5,6 +5,7 @@ import os
 import pty
 import shlex
 import sys
+import tty
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,27 @@ TABLE = (
 )
 
 
-def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
-    command = [sys.executable, "-c", TABLE]
-    line = "| --- | ---: |"
-    assert line in capture(command, check=True).stdout
+def drawn(program: str, terminal: str) -> str:
+    """What a program of Python writes on a terminal of this kind."""
     leader, follower = pty.openpty()
-    run_command(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm"})
-    drawn = os.read(leader, 10_000).decode()
-    assert r"\x1b[1m" in drawn and "| ---" not in drawn and "──" in drawn
+    tty.setraw(follower)  # or it would wait for who reads
+    streams = {"stdout": follower, "stderr": follower}
+    environment = os.environ | {"TERM": terminal}
+    run_command([sys.executable, "-c", program], cwd=ROOT, check=True, env=environment, **streams)
+    return os.read(leader, 10_000).decode()
+
+
+def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
+    line = "| --- | ---: |"
+    assert line in capture([sys.executable, "-c", TABLE], check=True).stdout
+    table = drawn(TABLE, "xterm")
+    assert r"\x1b[1m" in table and "| ---" not in table and "──" in table
+
+
+@pytest.mark.parametrize(("terminal", "plain"), [("xterm", False), ("dumb", True)])
+def test_what_is_wrong_is_red_on_a_terminal(terminal, plain):
+    text = drawn("from console.terminal import complain; complain('wrong')", terminal)
+    assert "wrong" in text and ("\x1b[31mwrong" in text) is not plain
 
 
 @cases(

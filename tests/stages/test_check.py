@@ -180,41 +180,10 @@ def test_the_first_line_of_a_training_run_warns_too():
     assert line in warned.stderr
 
 
-MINE = """\
-def raises(completions, **columns):
-    return [1 / 0 for _ in completions]
-
-def returns_text(completions, **columns):
-    return "1.0"
-
-def returns_one(completions, **columns):
-    return 1.0
-
-def fails(split):
-    raise ValueError("no such puzzles")
-
-def returns_nothing(split):
-    pass
-
-def returns_words(split):
-    return ["What is 1 + 1?"]
-
-def sees_no_text(completions, **columns):
-    return [float("<answer>" in each) for each in completions]
-
-def is_paid_by_length(completions, **columns):
-    return [len(each[0]["content"]) / 1000 for each in completions]
-
-async def by_progress(prompts, completions, trainer_state, **columns):
-    tagged = ["<answer>" in completion[0]["content"] for completion in completions]
-    return [float(tag) * trainer_state.max_steps for tag in tagged]
-"""
-
-
 @row_cases(__file__, "not_ready")
 def test_what_cannot_run_is_not_ready_and_has_no_trace(row, check_recipe, own_file, monkeypatch):
     monkeypatch.setattr(audit, "AUDITED", 20)  # as the messages count them
-    own_file("mine_too.py", MINE)
+    own_file("mine_too.py", yaml_text(__file__, "mine_too"))
     out = check_recipe("recipes/tiny-arithmetic.yaml", row.set, ready=False)
     [error] = [line for line in out.splitlines() if line.startswith("error: ")]
     assert out.rsplit("\n\n", 1)[1].startswith("not ready: 1 to change: ")
@@ -244,7 +213,7 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
     check_recipe, own_file, monkeypatch
 ):
     monkeypatch.setenv("AUDIT", "off")  # `cites` is paid for a reward hack
-    own_file("mine_too.py", MINE)
+    own_file("mine_too.py", yaml_text(__file__, "mine_too"))
     page = (ROOT / "docs/rewards.md").read_text()
     own_file("mine.py", re.search(r"```python\n(.*?)```", page, re.S)[1])
     tiny = "recipes/tiny-arithmetic.yaml"
@@ -274,14 +243,6 @@ def test_errors_come_last_and_in_colour_on_a_terminal_alone(terminal, check_reci
     assert levels[0]  # known at once, and said once
     assert [level[1] for level in levels if level] == ["error", "warning", "error"]
     assert any("\x1b" in line for line in lines) == terminal
-
-
-def test_form_that_is_paid_more_than_the_answer_is_a_warning(tmp_path, check_recipe, monkeypatch):
-    monkeypatch.setenv("AUDIT", "off")  # a mistake is paid as much as a correct answer
-    recipe = tmp_path / "mine.yaml"
-    text = Path("recipes/tiny-arithmetic.yaml").read_text()
-    recipe.write_text(text.replace("  correct_answer: {weight: 1.0}\n", ""))
-    assert "format is paid 0.25 and a correct answer 0" in check_recipe(recipe)
 
 
 def test_golds_that_no_plain_answer_earns_are_not_ready(tmp_path, check_recipe):
@@ -318,15 +279,6 @@ def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, check_recip
     assert re.search("warning: .* are too many to train on a CPU", out)
     assert "of this machine's 0 (make memory" in out
     assert re.search("error: .* GiB will not fit this machine's 0", out)
-
-
-def test_a_training_set_that_the_benchmarks_hold_whole_is_not_ready(tmp_path):
-    file = tmp_path / "mine.jsonl"
-    problems = [f"What is {a} pens and {a} pencils?" for a in range(40)]
-    write_lines(file, [{"problem": problem, "answer": "1"} for problem in problems])
-    settings = [f"data.train=[{file}]", f"evaluate.benchmarks=[{file}]", "data.validation=4"]
-    message = refused("check", "recipes/tiny-arithmetic.yaml", *settings, "sft=null")
-    assert "nothing is left to train on" in message
 
 
 def test_a_local_model_without_its_weights_or_its_tokenizer_is_not_ready(tmp_path):

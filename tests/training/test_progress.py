@@ -1,12 +1,8 @@
 """The line of a logging step, the lines that a resumed run keeps; a long step says what it is
 doing, and a signal in it how long it will still take."""
 
-import os
-import pty
 import re
 import signal
-import sys
-import tty
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +12,6 @@ from transformers import TrainerControl, TrainerState
 from tests.stage_process import Started
 from tests.support import ROOT
 from tests.tables import cases, lacking
-from tests.waits import run_command
 from training import callbacks, sampling, train
 from training.callbacks import log_line, time_by_part
 from training.sampling import Rollout
@@ -32,19 +27,6 @@ SHORT += ["grpo.num_iterations=1"]
 @cases(__file__, "lines")
 def test_a_line_says_what_a_person_watches(logs, step, steps, seconds, line):
     assert log_line(logs, step, steps, seconds) == line
-
-
-@pytest.mark.parametrize(
-    ("environment", "plain"), [({"TERM": "xterm"}, False), ({"TERM": "dumb"}, True)]
-)
-def test_what_is_wrong_is_red_on_a_terminal(environment, plain):
-    leader, follower = pty.openpty()
-    tty.setraw(follower)  # or it would wait for who reads
-    command = [sys.executable, "-c", "from console.terminal import complain; complain('wrong')"]
-    streams = {"stdout": follower, "stderr": follower}
-    run_command(command, cwd=ROOT, check=True, env=os.environ | environment, **streams)
-    text = os.read(leader, 10_000).decode()
-    assert "wrong" in text and ("\x1b[31mwrong" in text) is not plain
 
 
 @pytest.fixture
