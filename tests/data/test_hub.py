@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tests.support import ROOT, hub
-from tests.waits import capture, run_command
+from tests.support import hub, run_stage
+from tests.waits import capture
 
 ASK = (
     "from data import hub; hub.reach(); hub.reach(); import huggingface_hub as h;"
@@ -30,14 +30,10 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, t
 def test_what_is_not_in_the_cache_is_one_line(tmp_path):
     overrides = ["model.build=null", "model.name_or_path=a/model", "sft=null"]
     overrides += [f"output_dir={tmp_path / 'out'}"]
+    command = ["recipes/tiny-arithmetic.yaml", *overrides]
+    python = [sys.executable]  # the client reads its environment when it is imported
     with hub(tmp_path, 503) as (environment, requests):
-        done = run_command(  # the client reads its environment when it is imported
-            [sys.executable, "-m", "stages", "grpo", "recipes/tiny-arithmetic.yaml", *overrides],
-            cwd=ROOT,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-        )
+        done = run_stage("grpo", *command, before=python, check=False, **environment)
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
     assert last.startswith("override model.name_or_path=a/model: model a/model: ")

@@ -30,7 +30,6 @@ CHAT = [
     {"role": "user", "content": "2+3?"},
 ]
 GSM8K = "Two and three make <<2+3=5>>5.\n#### 5"
-BOX = r"We have $\boxed{5}$."
 
 
 @cases(__file__, "columns_of_any_names")
@@ -396,20 +395,3 @@ def test_what_a_stranger_has_put_on_the_hub_ends_in_one_message(monkeypatch):
         with pytest.raises(DataError, match="someone/sums: ") as refused:
             load("someone/sums", "train", {})
         assert type(refused.value) is kind
-
-
-def test_the_library_runs_nothing_of_a_data_set_and_reads_nothing_outside_it(tmp_path):
-    """Should datasets change that, docs/security.md has to."""
-    (tmp_path / "x.pkl").write_bytes(b"")
-    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "x.parquet")
-    packaged = datasets.packaged_modules
-    with pytest.raises(ValueError, match="Data files don't belong to someone/sums"):
-        packaged.parquet.Parquet(
-            repo_id="someone/sums", data_files=str(tmp_path / "x.parquet")
-        ).download_and_prepare()
-    with pytest.raises(ValueError, match=r"Pickle loading .* is disabled"):
-        datasets.load_dataset("pandas", data_files=str(tmp_path / "x.pkl"))
-    (tmp_path / "sums").mkdir()
-    (tmp_path / "sums/sums.py").write_text("raise SystemExit('run')")
-    with pytest.raises(RuntimeError, match="scripts are no longer supported"):
-        datasets.load_dataset(str(tmp_path / "sums"))

@@ -93,13 +93,7 @@ def test_think_opened_and_end_of_turn(tiny_qwen2):
     assert prompt.end_of_turn(tokenizer) is None
 
 
-QWEN = "<|im_start|>user\n?<|im_end|>\n<|im_start|>assistant\n"
 R1 = "<｜{}｜>".format
-# As SmolLM3's, which trl has no copy of: today's date stands in it, and no argument changes that.
-SMOLLM3 = (
-    "{{ strftime_now('%d %B %Y') }}"
-    + "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
-)
 
 
 @cases(__file__, "the_templates_of_known_models")
@@ -203,21 +197,8 @@ def test_a_base_model_without_a_template_begins_as_its_tokenizer_does(tiny_qwen2
     assert template_of(plain, None, {}) == prompt.PLAIN_CHAT_TEMPLATE
 
 
-QUESTION = "{% for m in messages %}{{ m.content }}{% endfor %}"
-ROLES = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"
-HEADER = "{% if add_generation_prompt %}A:{% endif %}"
-TEMPLATES_THAT_HARM = {
-    "two": ("{{ bos_token }}{{ bos_token }}" + QUESTION + HEADER, "twice at the start"),
-    "none": (QUESTION + HEADER, "begins no prompt with"),
-    "no header": ("{{ bos_token }}" + ROLES, "no header of the assistant's turn"),
-    "one turn": ("{{ bos_token }}{{ messages[-1].content }}" + HEADER, "leaves out a turn"),
-    "sound": ("{{ bos_token }}" + QUESTION + HEADER, None),
-}
-
-
-@pytest.mark.parametrize("name", TEMPLATES_THAT_HARM)
-def test_what_a_template_does_to_a_prompt_is_said(name, tiny_qwen2):
-    template, message = TEMPLATES_THAT_HARM[name]
+@cases(__file__, "templates_that_harm")
+def test_what_a_template_does_to_a_prompt_is_said(template, message, tiny_qwen2):
     tokenizer = with_bos(tiny_qwen2)
     tokenizer.chat_template = template
     recipe = load_recipe(ROOT / "recipes/tiny-arithmetic.yaml", [])

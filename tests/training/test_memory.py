@@ -14,7 +14,7 @@ from machine.launch import launch
 from schema.recipe import load_recipe
 from schema.settings import adapter_config
 from stages import memory as memory_table
-from tests.tables import row_cases
+from tests.tables import cases, row_cases
 from training import memory
 from training.model import load_model, load_tokenizer
 from training.problem_sets import train_and_validation
@@ -123,14 +123,7 @@ QWEN3 |= {"num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 151
 QWEN3 |= {"tie_word_embeddings": True, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
 
 
-@pytest.mark.parametrize(
-    ("share", "gpu", "message"),
-    [
-        (0.3, "8", "does not hold the weights and one completion; take 0.32 or more"),
-        (0.7, "8", "vLLM holds 24 of a step's 320 completions at once; grpo.vllm_gpu"),
-        (0.7, "H100", "vLLM holds 320 of a step's 320 completions at once\n"),
-    ],
-)
+@cases(__file__, "shares_of_vllm")
 def test_vllm_needs_more_of_the_gpu_than_its_weights(
     share, gpu, message, tmp_path, capsys, monkeypatch
 ):

@@ -1,15 +1,18 @@
 """What a run notes of each batch that its rewards score; and that the share of groups without
 signal is counted correct where float32 would not."""
 
+import os
 import re
 from dataclasses import replace
 from math import nan
+from pathlib import Path
 
 import pytest
 import torch
 
 from console.faults import RunStopped
 from schema.recipe import load_recipe
+from tests.tables import cases
 from training.scoring import GuardedReward, Scores, guarded_rewards, zero_variance
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -75,18 +78,7 @@ def test_one_that_is_asked_about_steps_is_noted_for_whole_completions():
     assert scores.batch.columns["completions"] == ["to be", "or"]
 
 
-# a reward of completions that are strings, as TRL's documentation and unsloth's notebooks have them
-IN_TRL = {
-    "a set of letters": "float(len(set(c)))",
-    "a pattern": "1.0 if re.match('<think>', c) else 0.0",
-    "split": "float(c.split('<answer>')[-1] == '5')",
-    "json": "float(json.loads(c) == 5)",
-    "a message": "float(c['content'] == '5')",
-    "a letter": "float(c[0][0] == '5')",
-}
-
-
-@pytest.mark.parametrize("pays", IN_TRL.values(), ids=list(IN_TRL))
+@cases(__file__, "of_strings")
 def test_a_reward_of_strings_is_led_to_the_message(pays):
     scope = {}
     exec(
@@ -108,11 +100,16 @@ def test_a_column_of_another_name_is_led_to_the_column():
         GuardedReward(pay, "mine.pay")(completions=["5"], solution=["5"])
 
 
-def test_no_reward_changes_what_the_next_is_called_with():
+def test_what_a_reward_changes_changes_nothing_elsewhere(tmp_path):
+    folder = Path.cwd()
+
     def spoils(prompts, solution, completions, completion_ids, about, **columns):
         prompts[0].append("more")
         solution.sort(reverse=True)
         completion_ids[0][0] = about[0]["of"] = completions[0]["content"] = 9
+        completions.clear()
+        os.chdir(tmp_path)
+        torch.set_grad_enabled(False)
         return [0.0, 0.0]
 
     columns = {"prompts": [["a"], ["b"]], "solution": ["1", "2"], "completion_ids": [[1], [2]]}
@@ -121,6 +118,7 @@ def test_no_reward_changes_what_the_next_is_called_with():
     before = repr(columns)
     assert GuardedReward(spoils, "mine.spoils")(**columns) == [0.0, 0.0]
     assert repr(columns) == before
+    assert Path.cwd() == folder and torch.is_grad_enabled()
 
 
 def test_rewards_of_one_name_have_names_of_their_own(own_file):
