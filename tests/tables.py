@@ -51,6 +51,11 @@ def row_cases(test_file: str, table: str, kind: type = SimpleNamespace):
     return pytest.mark.parametrize("row", parameters)
 
 
+def long_text(parts: list[str | list]) -> str:
+    """The text of its parts, of which one such as [a, 5] stands so many times."""
+    return "".join(part if isinstance(part, str) else part[0] * part[1] for part in parts)
+
+
 def lacking(names: list[str], message: str) -> list[str]:
     """The facts of a row's column `names` that a message does not state: a file and its line, a
     key, a number, a command. Its other words are free. Each must stand there whole (`max_step` is

@@ -15,83 +15,18 @@ answers, and then it is gone.
 import http.server
 import json
 import os
-import re
 import sys
 import time
 import zlib
 from pathlib import Path
 
-PACKAGES = """
-=== vllm/__init__.py
-__version__, LLM, RequestOutput, SamplingParams = '0.31.0', None, None, None
-=== vllm/entrypoints/cli/main.py
-import runpy
-runpy.run_module('tests.vllm_stand_in', run_name='__main__')
-=== vllm/sampling_params.py
-StructuredOutputsParams = None
-=== vllm/utils/network_utils.py
-import sys, torch
-class GPU:
-    type, index = "cuda", None
-    def __init__(self, *_):
-        pass
-class Torch:
-    device = GPU
-    def __getattr__(self, name):
-        return getattr(torch, name)
-sys.modules["trl.generation.vllm_client"].torch = Torch()
-def get_ip():
-    return "127.0.0.1"
-=== vllm/distributed/__init__.py
-def model_parallel_is_initialized():
-    return False
-=== vllm/distributed/weight_transfer/nccl_common.py
-from types import SimpleNamespace
-def trainer_init(info):
-    return SimpleNamespace(group=SimpleNamespace())
-=== vllm/distributed/weight_transfer/packed_tensor.py
-import os
-from safetensors.torch import save_file
-def packed_nccl_broadcast_producer(iterator, group, src, post_iter_func):
-    file = os.path.join(os.environ["STAND_IN"], "weights")
-    save_file({name: tensor.detach().clone() for name, tensor in iterator}, file + ".part")
-    os.replace(file + ".part", file)
-=== requests/__init__.py
-import json, urllib.request
-from types import SimpleNamespace
-from requests import exceptions
-from requests.exceptions import ConnectionError
-def get(url, body=None, params=None):
-    data = body if body is None else json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, data)) as answer:
-            text = answer.read().decode()
-    except OSError as error:
-        raise ConnectionError(error) from None
-    return SimpleNamespace(status_code=200, headers={}, text=text, json=lambda: json.loads(text))
-class Session:
-    get = staticmethod(get)
-    def post(self, url, json=None):
-        return get(url, json or {})
-    def mount(self, *_):
-        pass
-=== requests/exceptions.py
-class RequestException(OSError):
-    pass
-class ConnectionError(RequestException):
-    pass
-=== requests/adapters.py
-HTTPAdapter = dict
-=== urllib3/util/retry.py
-Retry = dict
-"""
+from tests.tables import yaml_text
 
 
 def install(folder: Path) -> dict[str, str]:
     """Write the packages; the environment in which they are found."""
     packages = folder / "site-packages"
-    _, *parts = re.split(r"^=== (.*)\n", PACKAGES, flags=re.M)
-    for name, text in zip(parts[::2], parts[1::2], strict=True):
+    for name, text in yaml_text(__file__, "packages").items():
         (packages / name).parent.mkdir(parents=True, exist_ok=True)
         (packages / name).write_text(text)
     return {"PYTHONPATH": str(packages), "STAND_IN": str(folder)}

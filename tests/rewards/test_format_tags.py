@@ -4,9 +4,6 @@ import pytest
 
 from rewards import format_tags, tag_count
 from tests.made_runs import chat
-from tests.support import far_below_quadratic
-
-# (completion, format_tags, tag_count)
 from tests.tables import cases
 
 
@@ -35,15 +32,6 @@ def test_each_row_has_its_own_prompt():
         format_tags(texts, think_opened=[True])
 
 
-def test_signature_of_the_trainer():
-    columns = {"completions": [[chat("assistant", "<think>a</think><answer>4</answer>")]]}
-    columns |= {"prompts": ["2+2?"], "completion_ids": [[1]], "solution": ["4"]}
-    columns |= {"trainer_state": None, "log_metric": print}
-    assert format_tags(**columns) == [1.0]
-    assert tag_count(**columns) == [1.0]
-    assert format_tags([]) == tag_count([]) == []
-
-
 def test_what_a_tool_said_is_not_the_models_text():
     turns = [chat("assistant", "<think>a"), chat("tool", "</think>")]
     turns.append(chat("assistant", "</think><answer>4</answer>"))
@@ -57,26 +45,3 @@ def test_full_count_is_the_form():
     counts, forms = tag_count(texts), format_tags(texts)
     assert [count == 1.0 for count in counts] == [form == 1.0 for form in forms]
     assert sum(forms) > 0
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<think>" + "a " * 50_000 + "</think><answer>4</answer>",
-        "<think>" + "a<" * 50_000,
-        "<" * 100_000,
-        "< " * 50_000,
-        "<" + " " * 100_000,
-        "<think" + " " * 100_000,
-        "<think>" * 15_000,
-        "<think>a</think>" + " " * 100_000 + "b",
-        " " * 100_000,
-        "<think>a</think><answer>" + "\n" * 100_000 + "</answer>",
-        "<think a" * 12_000,
-        "</answer>" * 11_000,
-    ],
-)
-def test_long_texts_take_linear_time(text):
-    with far_below_quadratic():
-        format_tags([text])
-        tag_count([text])

@@ -3,7 +3,6 @@ import pytest
 from rewards import language_consistency
 from rewards.language_consistency import LATIN_LANGUAGES, language_of
 from tests.made_runs import chat
-from tests.support import far_below_quadratic
 from tests.tables import cases, rows
 
 REASONING = {row["language"]: row["text"] for row in rows(__file__, "reasoning")}
@@ -47,9 +46,6 @@ def test_the_prompt_names_the_language(asked):
 )
 def test_a_text_in_two_languages(text, language, least, most):
     assert least <= share(text, language) <= most
-
-
-# Texts that are wholly correct in the language named.
 
 
 @cases(__file__, "what_does_not_count", ("minutes + minutes = minutes, " * 20, "en"))
@@ -99,25 +95,6 @@ def test_a_language_without_a_list_is_found_and_told_from_the_others(language, t
 def test_an_unknown_language_is_an_error():
     with pytest.raises(ValueError, match="'english' is not one of"):
         share("whatever", "english")
-
-
-def test_signature_of_the_trainer():
-    columns = {"completions": [[chat("assistant", REASONING["en"])]], "completion_ids": [[1]]}
-    columns |= {"prompts": [[chat("user", "How many are there?")]], "solution": ["72"]}
-    columns |= {"trainer_state": None, "log_metric": print}
-    assert language_consistency(**columns) == [1.0]
-    assert language_consistency([], prompts=[]) == []
-
-
-[REPEATED] = rows(__file__, "repeated")
-LONG = [piece * (100_000 // len(piece)) for piece in REPEATED["pieces"]]
-
-
-@pytest.mark.parametrize("text", [*LONG, REASONING["en"] * 400, "\\a" + " " * 100_000])
-def test_long_texts_take_linear_time(text):
-    share("Load the detector with eight plain words of no list", "en")
-    with far_below_quadratic():
-        assert 0.0 <= share(text, "en") <= 1.0
 
 
 def test_equal_shares_have_an_exact_mean():

@@ -9,18 +9,10 @@ import pytest
 from rewards.verifier import judge_all
 from rewards.verifier.question import NEVER, words_of
 from rewards.verifier.units import CHANGES
+from tests.tables import rows
 
 NUMBER = 400  # answers to each question
-QUESTIONS = {
-    "Tom has 3 red apples and buys 9 more. How many apples does he have now?": "12",
-    "Anna had 30 stickers and gave some away. How many more stickers than Ben does she have?": "7",
-    "Each of the 4 girls that were not able to join paid $5. How much did they pay in total?": "20",
-    "How many of the 50 children, who may not be late, are at most 9 years old?": "18",
-    "A train leaves at 3 and is not late. How many hours does it take, either way?": "5",
-    "A rope is 20 feet long or more. What is its length in inches?": "240",
-    "Find the number of primes between 10 and 30.": "6",
-    r"What is the value of $x$ if $2x + 1$ is not less than $9$?": "4",
-}
+QUESTIONS = {row["question"]: row["value"] for row in rows(__file__, "questions")}
 EFFECTS = ("a denial", "a doubt", "a rounding", "a bound", "another answer")
 # These join or announce: "It was 12", "then 12".
 SPARED = frozenset(
@@ -30,31 +22,7 @@ SPARED = frozenset(
 )
 WORDS = " ".join(CHANGES[effect] for effect in EFFECTS)
 DOUBTS = sorted((NEVER | set(WORDS.split())) - SPARED)
-FRAMES = (
-    "{doubt} {value}",
-    "It is {doubt} {value}.",
-    "{words} {doubt} {value} {words}",
-    "{words} is {doubt} {value}",
-    "{doubt} {words} {value}",
-    "{value}, {doubt} {words}",
-    "{value} or {other}",
-    "{other} or {value} {words}",
-    "either {value} or {other}",
-    "between {value} and {other}",
-    "{value} or more {words}",
-    "{value} {words} more than {other}",
-    "at least {value} {words}",
-    "up to {value}",
-    "{words} anything but {value}",
-    "twice {value}",
-    "not {words} {value}",
-)
-PLACES = (
-    "<think>Let me see.</think><answer>{}</answer>",
-    "The answer is {}",
-    "Therefore: {}",
-    "{}",
-)
+FRAMES, PLACES = rows(__file__, "frames"), rows(__file__, "places")
 
 
 def _answers(question: str, value: str) -> list[str]:

@@ -15,7 +15,7 @@ from rewards.verifier.numerals import number
 from rewards.verifier.value import value
 from rewards.verifier.value_types import Expr
 from tests.rewards.verifier.judged_rows import TABLES, judged_rows
-from tests.tables import cases
+from tests.tables import cases, rows
 
 DATA = Path(os.environ["REAL_DATA"])
 needs_data = pytest.mark.skipif(
@@ -174,22 +174,7 @@ def _bare(gold: str) -> str:
 
 
 # Another unit for each unit of a dimension.
-SWAPPED = {
-    "dollars": ["cents", "minutes"],
-    "minutes": ["hours", "seconds", "dollars"],
-    "hours": ["minutes", "days", "miles"],
-    "days": ["hours", "weeks"],
-    "weeks": ["days", "months"],
-    "months": ["years", "weeks"],
-    "years": ["months", "dollars"],
-    "miles": ["feet", "kilometers", "hours"],
-    "feet": ["inches", "yards"],
-    "inches": ["feet", "centimeters"],
-    "meters": ["centimeters", "kilometers"],
-    "pounds": ["ounces", "kilograms"],
-    "ounces": ["pounds", "grams"],
-    "gallons": ["liters", "ounces"],
-}
+SWAPPED = {row["unit"]: row["others"] for row in rows(__file__, "swapped")}
 
 
 def _golds_with_units(split: str) -> list[tuple[str, str, str]]:
