@@ -1,4 +1,5 @@
-"""The promises of docs/security.md: a test for each, in their order. tests/stages/test_reach.py
+"""The promises of docs/security.md: a test for each, in their order, that of the page in
+tests/viewer/test_page.py. tests/stages/test_reach.py
 runs attacks of every kind against the stages."""
 
 import inspect
@@ -6,11 +7,11 @@ import os
 import pickle
 import re
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import datasets
+import pandas as pd
 import pytest
 import torch
 from transformers import Trainer
@@ -20,12 +21,12 @@ from data.files import DataError
 from data.problems import load
 from rewards.tools import calculator
 from rewards.verifier import judge
-from runs.state import RunState
 from tests import made_runs
 from tests.support import ROOT, read_recipe, run_stage
-from tests.tables import yaml_text
+from tests.tables import lacking, yaml_text
+from tests.viewer import test_page
+from tests.waits import in_time
 from training.train import require_own_checkpoints
-from viewer import page
 
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -85,10 +86,6 @@ def test_a_recipe_that_lies_elsewhere_runs_no_code(canary, tmp_path, monkeypatch
     assert not canary.sings
 
 
-UPLOADS = {"push_to_hub": "true", "hub_token": "x", "hub_model_id": "a/b"}
-UPLOADS["trackio_space_id"] = "a/b"
-
-
 def test_a_recipe_uploads_no_model_and_writes_below_outputs(tmp_path):
     for line in ("push_to_hub: true", "hub_token: x", "hub_model_id: a/b", "trackio_space_id: a/b"):
         [message] = faults_of(tmp_path, end=f"  {line}\n")
@@ -138,6 +135,10 @@ def test_data_is_text_and_numbers(canary, tmp_path):
     for name in (str(pickled), str(scripted)):
         with pytest.raises((ImportError, DataError), match=r"ends in \.csv"):
             load(name, "train", {})
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "x.parquet")
+    outside = {"repo_id": "someone/sums", "data_files": str(tmp_path / "x.parquet")}
+    with pytest.raises(ValueError, match="Data files don't belong to someone/sums"):
+        datasets.packaged_modules.parquet.Parquet(**outside).download_and_prepare()
     with pytest.raises(ValueError, match=r"Pickle loading .* is disabled"):
         datasets.load_dataset("pandas", data_files=str(pickled))
     with pytest.raises(RuntimeError, match="scripts are no longer supported"):
@@ -157,36 +158,25 @@ def test_a_checkpoint_is_numbers(canary, tmp_path, monkeypatch):
     assert len(loads) >= 4
     unsafe = [call for call in loads if "weights_only=True" not in call]
     assert unsafe == []
-    (tmp_path / "mine/grpo/checkpoint-2").mkdir(parents=True)
+    for step in (2, 4):  # the best one may be an older one
+        (tmp_path / f"mine/grpo/checkpoint-{step}").mkdir(parents=True)
     require_own_checkpoints(tmp_path / "mine/grpo")
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
-    with pytest.raises(RecipeError, match="belongs to another account"):
+    with pytest.raises(RecipeError) as error:
         require_own_checkpoints(tmp_path / "mine/grpo")
+    names = ["checkpoint-4 belongs to another account", f"copy {tmp_path}/mine (cp -r)"]
+    assert lacking([*names, "resume the copy (output_dir)"], str(error.value)) == []
 
 
 def test_a_completion_is_text(canary):
     code = f"__import__('os').system('{canary.command}')"
     endless = ["9^{9^{9^{9}}}", "((9!)!)!", r"\sqrt{" * 2000 + "5" + "}" * 2000]
-    started = time.monotonic()
-    for text in (code, canary.code, *endless):
-        for response in (f"<answer>{text}</answer>", rf"It is \boxed{{{text}}}"):
-            assert judge(response, "5").correct is False
-        assert calculator(text).startswith("error")
-    assert time.monotonic() - started < 60  # some have a second each
+    with in_time():  # some have a second each
+        for text in (code, canary.code, *endless):
+            for response in (f"<answer>{text}</answer>", rf"It is \boxed{{{text}}}"):
+                assert judge(response, "5").correct is False
+            assert calculator(text).startswith("error")
     assert not canary.sings
-
-
-def test_the_page_is_one_file_that_shows_text(tmp_path):
-    run = made_runs.run(tmp_path, hostile=True)
-    text = page.standalone_page([RunState.read(run)])
-    scripts = len(page.SCRIPTS) + 1  # and the run's answers
-    assert (
-        len(re.findall("</script", text, re.I)) == len(re.findall("<script", text, re.I)) == scripts
-    )
-    hostile = [words for words in made_runs.HOSTILE if "<" in words]
-    assert len(hostile) > 3 and not any(words in text for words in hostile)
-    assert "default-src 'none'" in text
-    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
 
 
 PROMISES: dict[str, Callable] = {
@@ -196,7 +186,7 @@ PROMISES: dict[str, Callable] = {
     "Data is text and numbers": test_data_is_text_and_numbers,
     "A checkpoint is numbers": test_a_checkpoint_is_numbers,
     "A completion is text": test_a_completion_is_text,
-    "The page is one file that shows text": test_the_page_is_one_file_that_shows_text,
+    "The page is one file that shows text": test_page.test_nothing_in_it_breaks_out_or_is_loaded,
 }
 
 

@@ -1,6 +1,5 @@
 """What is refused of runs that hold a model in parts; tests/stages/test_sharded.py trains them."""
 
-import os
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -8,7 +7,7 @@ import pytest
 
 from console.faults import RecipeError
 from tests.support import run_stage
-from training.train import require_own_checkpoints, require_same_sharding
+from training.train import require_same_sharding
 
 LAUNCHERS = {  # and a file of the checkpoints that each writes
     "DDP or one process": "optimizer.pt",
@@ -27,18 +26,6 @@ def test_a_checkpoint_is_resumed_by_the_launcher_that_wrote_it(began, now, tmp_p
     reason = f"checkpoint-4 was written under {began}, and this is {now}.* as it began"
     with nullcontext() if began == now else pytest.raises(RecipeError, match=reason):
         require_same_sharding(SimpleNamespace(**is_enabled), str(checkpoint))
-
-
-def test_pickles_of_another_account_are_not_resumed(tmp_path, monkeypatch):
-    for step in (2, 4):  # the best one may be an older one
-        (tmp_path / f"mine/grpo/checkpoint-{step}").mkdir(parents=True)
-    require_own_checkpoints(tmp_path / "mine/grpo")
-    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
-    with pytest.raises(RecipeError) as error:
-        require_own_checkpoints(tmp_path / "mine/grpo")
-    message = str(error.value)
-    assert "checkpoint-4 belongs to another account" in message
-    assert f"copy {tmp_path}/mine (cp -r) and resume the copy (output_dir)" in message
 
 
 def test_fsdp_on_a_cpu_is_refused_before_a_weight_is_loaded(tmp_path):

@@ -31,7 +31,7 @@ def test_it_holds_all_that_it_shows(tmp_path):
     assert answers["0/pair/validation/base/sft/3"]["answers"][1]["text"] == "sft says 3"
 
 
-def test_nothing_in_it_breaks_out_or_is_loaded_from_elsewhere(tmp_path):
+def test_nothing_in_it_breaks_out_or_is_loaded(tmp_path):
     run = made_runs.run(tmp_path, hostile=True)
     made_runs.evaluation(tmp_path / "eval/<!--<script>", hostile=True)
     text = page.standalone_page([RunState.read(run)])
@@ -43,6 +43,7 @@ def test_nothing_in_it_breaks_out_or_is_loaded_from_elsewhere(tmp_path):
     assert "<!--" not in text
     data_line = re.search('id="answers">(.*?)</script>', text, re.S)[1]
     assert data_line.isascii() and "<" not in data_line
+    assert not any(words in text for words in made_runs.HOSTILE if "<" in words)
     answers = data_of(text)
     assert answers["0/group/1/0"]["rows"][2]["text"] == made_runs.HOSTILE[2]
     assert answers["0/group/1/0"]["rows"][4]["length"] == 1_000_000
