@@ -83,7 +83,9 @@ def test_every_option_and_variable_that_a_message_names_is_read():
     source = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in FILES)
     read = re.findall(r"environ(?:\.get\(|\[)\"(\w+)\"", source)
     read.append("LD_LIBRARY_PATH")  # by the system
-    for name, place in named(OPTION).items():
+    options = named(OPTION)
+    assert len(options) > 10
+    for name, place in options.items():
         assert name in read or any(reads(target, name) for target in TARGETS), f"{place}: {name}"
 
 

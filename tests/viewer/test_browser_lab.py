@@ -287,10 +287,13 @@ PRODUCT = {"problem": "What is 17 × 24?", "solution": "408"}
 
 def test_what_the_page_judges_by_itself_the_verifier_judges_alike(tab, playground):
     tab.goto(playground)
+    decided = 0
     for text in yaml_text(__file__, "plain answers"):
         verdict = tab.evaluate("text => plainVerdict(text, '408')", text)
         [judged] = completions.judged([PRODUCT], [f"<answer>{text}</answer>"], strict=True)
         assert verdict is None or verdict["correct"] is judged["correct"], text
+        decided += verdict is not None
+    assert decided > 20
     assert tab.evaluate("plainVerdict('8 / 12', '2/3').correct") is True
 
 
