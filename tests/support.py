@@ -214,7 +214,7 @@ def trainer_of(recipe: Recipe, validates: bool = False, warm_start: Path | None 
     """The trainer of GRPO on the first 64 problems of a recipe; `validates`: with those that choose
     its checkpoint."""
     from machine.launch import on_this_machine
-    from schema.libraries import training_config
+    from schema.settings import training_config
     from training.model import load_tokenizer
     from training.problem_sets import load_train, share_validation
     from training.trainer import grpo_trainer

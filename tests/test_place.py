@@ -28,40 +28,31 @@ print(json.dumps({
 """
 
 
-def test_a_planted_reader_is_caught():
-    with pytest.raises(SeenOutside, match="did not make"):
-        (OUTPUTS / "tiny-arithmetic/grpo/summary.json").read_text()
-
-
 def test_a_users_own_rewards_are_not_copied():
     names = ["mine.py", "outputs", "README.md", "recipes"]
     assert place.not_copied(str(place.SOURCE), names) == {"mine.py", "outputs"}
     assert place.not_copied(str(place.SOURCE / "rewards"), ["tools.py"]) == set()
 
 
-@pytest.mark.skipif(
-    place.TEMPORARY == place.REAL_HOME, reason="the home is the temporary folder, which tests use"
-)
-@pytest.mark.parametrize("name", [".cache/huggingface/hub", ".gitconfig"])
-def test_a_planted_reader_of_the_home_is_caught(name):
+LOOKS_OUTSIDE = {
+    "a reader": (OUTPUTS / "tiny-arithmetic/grpo/summary.json").read_text,
+    "a lister": OUTPUTS.iterdir,
+    "a writer": lambda: (OUTPUTS / "models").mkdir(parents=True),
+    # The second of two paths leads outside.
+    "a mover": lambda: Path("a file").rename(OUTPUTS / "file"),
+    "a replacer": lambda: Path("a file").replace(OUTPUTS / "file"),
+    "a hard link": lambda: (OUTPUTS / "file").hardlink_to("a file"),
+    "a symbolic link": lambda: (OUTPUTS / "file").symlink_to("a file"),
+}
+if place.TEMPORARY != place.REAL_HOME:  # which is then the temporary folder, that tests use
+    for name in (".cache/huggingface/hub", ".gitconfig"):
+        LOOKS_OUTSIDE[f"a reader of ~/{name}"] = (place.REAL_HOME / name).read_text
+
+
+@pytest.mark.parametrize("look", LOOKS_OUTSIDE.values(), ids=LOOKS_OUTSIDE)
+def test_who_looks_outside_is_caught(look):
     with pytest.raises(SeenOutside, match="did not make"):
-        (place.REAL_HOME / name).read_text()
-
-
-def test_a_planted_lister_and_a_planted_writer_are_caught():
-    with pytest.raises(SeenOutside):
-        list(OUTPUTS.iterdir())
-    with pytest.raises(SeenOutside):
-        (OUTPUTS / "models").mkdir(parents=True)
-
-
-@pytest.mark.parametrize("write", [os.rename, os.replace, os.link, os.symlink])
-def test_a_planted_mover_is_caught(write, tmp_path):
-    """The second of two paths leads outside."""
-    file = tmp_path / "file"
-    file.touch()
-    with pytest.raises(SeenOutside):
-        write(file, OUTPUTS / "file")
+        list(look())
 
 
 @pytest.mark.parametrize("below", ["", "tmp"])

@@ -13,7 +13,7 @@ from tests import made_runs as made
 from tests.evaluation.test_report import answers
 from tests.tables import cases
 
-STEPS, AT_ONCE = 4, 24  # of a run that is made
+STEPS = 4  # of a run that is made
 
 
 def run(folder: Path, correct: int = 50, seed: int = 1, n: int = 100, **grpo) -> Path:

@@ -11,7 +11,7 @@ import tomllib
 import pytest
 
 from console.faults import RecipeError
-from evaluation.check import of_data, of_machine, require_machine
+from evaluation.check import of_data, of_machine
 from machine import hardware
 from machine.launch import TRACKERS, find_spec, launch
 from schema.recipe import load_recipe

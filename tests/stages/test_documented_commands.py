@@ -31,12 +31,12 @@ from tests.support import (
     read_recipe,
     run_program,
 )
-from tests.tables import cases
+from tests.tables import cases, rows
 from tests.waits import capture, run_command
 
-README, EVALUATION, OF_DATA, OF_RUNS = (
+README, OF_DATA, OF_RUNS = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("README", "docs/evaluation", "docs/your-data", "docs/run")
+    for name in ("README", "docs/your-data", "docs/run")
 )
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "docs/study").glob("*.md"))
@@ -47,18 +47,8 @@ PROGRAM = rf"(?:[A-Z_]+=\S+ )*(?:make|cp|{BIN}accelerate launch|pytest|{BIN}pyth
 IN_A_BLOCK = re.compile(rf'^{PROGRAM}(?:[^"\n\\]|\\\n|"[^"]*")*', re.M)
 IN_PROSE = re.compile(rf"`({PROGRAM}[^`]+)`")
 MADE = "outputs/tiny-arithmetic"
-WORDS = {  # that stand for a reader's own
-    "RECIPE=name": "RECIPE=tiny-arithmetic",
-    "RECIPE=x": "RECIPE=tiny-arithmetic",
-    "RECIPE=mine": "RECIPE=qwen-math-lora",  # of which it is a copy
-    "RECIPE=outputs/x/grpo/recipe.yaml": f"RECIPE={MADE}/grpo/recipe.yaml",
-    "FILE=recipes/mine.yaml": "FILE=recipes/qwen-math-lora.yaml",
-    "recipes/x.yaml": "recipes/tiny-arithmetic.yaml",
-    "MODEL=path": f"MODEL={MADE}/sft",
-    "FILE=outputs/x/eval/gsm8k": f"FILE={MADE}/eval/arithmetic-digits-2",
-    "FILE=outputs/x/grpo": f"FILE={MADE}/grpo",
-    "EXTRAS=…": "EXTRAS=vllm",
-}
+# That stand for a reader's own.
+WORDS = {row["shown"]: row["word"].replace("{made}", MADE) for row in rows(__file__, "words")}
 
 
 def blocks(text: str, language: str = "") -> list[str]:

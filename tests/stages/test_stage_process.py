@@ -1,29 +1,10 @@
 """How the tests start a stage: from a process that has imported the libraries, but where torch has
 a GPU, anew."""
 
-import sys
-
 import pytest
 import torch
 
 from tests.support import run_program
-from tests.waits import capture
-
-IMPORTS = """
-import importlib, sys, torch
-from tests.stage_process import LIBRARIES
-torch.cuda.is_available, torch.cuda.device_count = lambda: True, lambda: 1
-torch.cuda._lazy_init = lambda: sys.exit("CUDA is initialised")
-for each in LIBRARIES:
-    importlib.import_module(each)
-"""
-
-
-@pytest.mark.slow
-def test_with_a_gpu_the_libraries_initialise_cuda():
-    """Why none is forked there. Should they no longer do it, the exception for GPUs can go."""
-    done = capture([sys.executable, "-c", IMPORTS])
-    assert done.stderr.splitlines()[-1] == "CUDA is initialised", done.stderr
 
 
 @pytest.mark.parametrize("name", ["program", "program.py"])

@@ -21,6 +21,7 @@ from trl.kernels import ChunkedLogProbFunction
 
 from machine.launch import on_this_machine
 from schema.recipe import load_recipe
+from schema.settings import training_config
 from tests.support import LORA, run_program, trainer_of
 from training import cpu, sampling
 from training.model import load_for_sampling, load_model, load_tokenizer

@@ -68,7 +68,7 @@ def test_a_shard_is_a_share():
 
 
 def test_ddp_keeps_the_gradients_a_second_time():
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml")
     alone = memory.estimate(recipe)
     ddp = memory.estimate(recipe, setting=memory.Setting(copies_gradients=True))
     assert ddp.gradients == 2 * alone.gradients

@@ -9,11 +9,12 @@ import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
+from docs.examples import grpo as example
 from schema.recipe import load_recipe
-from schema.settings import training_config
 from tests.bench.sizes import table_of_page
 from tests.support import ROOT, read_lines, trainer_of
 from tests.viewer import bandit
+from training.tiny_models import built_model
 
 PAGE = (ROOT / "docs/learn.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))

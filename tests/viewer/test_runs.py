@@ -110,19 +110,6 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     assert curves(tmp_path) == {"step": [1], "reward": [2.0]}
 
 
-def test_an_evaluation_that_is_gone_is_not_listed(tmp_path):
-    path = made_runs.run(tmp_path)
-    (path.parent / "eval/validation/gone.jsonl").symlink_to("nowhere")
-    assert describe(path)["evaluations"] == {"validation": ["base", "sft", "grpo"]}
-
-
-def test_an_evaluation_elsewhere_is_not_listed(tmp_path):
-    path = made_runs.run(tmp_path / "run")
-    (path.parent / "eval").rename(tmp_path / "elsewhere")
-    (path.parent / "eval").symlink_to(tmp_path / "elsewhere")
-    assert describe(path)["evaluations"] == {}
-
-
 def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):
     path = made_runs.run(tmp_path)
     lines = [{"step": 5, "reward": 1.0, "seconds/update": 2.0}]
@@ -145,9 +132,13 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
     answers = path.parent / "eval/validation/grpo.jsonl"
     answers.unlink()
     answers.symlink_to(secret)
+    (path.parent / "eval/validation/gone.jsonl").symlink_to("nowhere")
     assert describe(path)["evaluations"] == {"validation": ["base", "sft"]}
     with pytest.raises(ValueError, match="there is no such file"):
         first_completions(path, "validation", "grpo")
+    (path.parent / "eval").rename(tmp_path / "elsewhere")
+    (path.parent / "eval").symlink_to(tmp_path / "elsewhere")
+    assert describe(path)["evaluations"] == {}
 
 
 def test_a_file_larger_than_a_run_writes_is_refused(tmp_path):
