@@ -8,6 +8,7 @@ import pytest
 from schema.recipe import load_recipe
 from stages import audit
 from tests.support import DISTINCT, refused, run_stage
+from tests.tables import cases, yaml_text
 
 
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
@@ -24,66 +25,32 @@ def audited(reward: str, data: str = "arithmetic", rows: int = 5):
     audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides), rows=rows)
 
 
-LISTS = """
-def mentions_it(completions, solution, **columns):
-    ends = [completion[0]["content"].split("<answer>")[-1] for completion in completions]
-    return [float(gold in end) for end, gold in zip(ends, solution)]
-"""
-TALKS = """
-def long_text(completions, **columns):
-    return [len(c[0]["content"]) / 10_000 for c in completions]
-"""
-BLIND = """
-def by_row(completions, **columns):
-    return [1000 * row for row in range(len(completions))]
-def looks_in_the_list(completions, **columns):
-    return [float("<answer>" in c) for c in completions]
-"""
-LENGTH_TOO = "correct_answer: {}, own.long_text: {weight: 0.25}"
+SOURCES = yaml_text(__file__, "sources")
 
 
-@pytest.mark.parametrize(
-    ("source", "reward", "beaten"),
-    [
-        (LISTS, "own.mentions_it: {}", ("all candidates", "one or the other")),
-        ("", "format_tags: {}", ("incorrect, worked out",)),
-        (TALKS, LENGTH_TOO, ("correct, after reasoning without end",)),
-        (BLIND, "own.by_row: {}", ("incorrect, worked out",)),
-    ],
-    ids=["lists all", "pays mistakes", "pays for length", "is blind"],
-)
-def test_a_reward_that_pays_a_hack_fails(source, reward, beaten, own_file, capsys):
-    own_file("own.py", source)
+@cases(__file__, "beaten")
+def test_a_reward_that_pays_a_hack_fails(source, reward, beaten, as_much, own_file, capsys):
+    own_file("own.py", SOURCES[source])
     with pytest.raises(SystemExit) as failed:
         audited(reward)
     out = capsys.readouterr().out
     marked = [line for line in out.splitlines() if "an honest answer on " in line]
-    as_much = reward in ("format_tags: {}", "own.by_row: {}")  # a mistake earns as much
     for line in marked:
         assert ("← as much as" in line) == as_much
     for name in beaten:
         assert any(f"  {name}  ←" in line for line in marked)
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     assert str(failed.value.code).endswith(more) and str(failed.value.code).count(";") <= 2
-    assert ("it teaches nothing" in out) == (source == BLIND)
+    assert ("it teaches nothing" in out) == (source == "blind")
 
 
 BEGIN_GRPO = ["--stages", "sft", "grpo", "evaluate"]
-HONEST = "correct_answer: {weight: 1.0}"
 
 
-@pytest.mark.parametrize(
-    ("source", "reward", "named"),
-    [
-        (LISTS, f"own.mentions_it: {{}}, {HONEST}", "rewards.own.mentions_it pays '"),
-        ("", "format_tags: {}", "rewards.format_tags pays 'incorrect, worked out' on 'What is "),
-        (BLIND, "own.looks_in_the_list: {}", "pays 0 for each of 53 kinds of answers"),
-    ],
-    ids=["lists all", "pays mistakes", "is blind"],
-)
+@cases(__file__, "not_begun")
 def test_grpo_does_not_begin_with_a_beaten_reward(source, reward, named, own_file, tmp_path):
     """The message names the reward, the reward hack and the problem."""
-    own_file("own.py", source)
+    own_file("own.py", SOURCES[source])
     recipe = ["recipes/tiny-arithmetic.yaml", f"rewards={{{reward}}}", f"output_dir={tmp_path}"]
     message = refused("check", "--fast", *recipe, *BEGIN_GRPO)
     assert named in message and "AUDIT=off" in message and "make audit ARGS=" in message

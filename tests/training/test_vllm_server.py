@@ -20,7 +20,7 @@ from schema.recipe import load_recipe
 from tests import vllm_stand_in
 from tests.stage_process import free_port
 from tests.support import CHAIN, WITH_VLLM, read_lines, run_program, run_stage, serving
-from tests.tables import lacking
+from tests.tables import cases, lacking
 from tests.waits import start_command
 from training import vllm_server
 from training.model import base_model
@@ -78,17 +78,7 @@ def listening(answer: dict):
         yield server.server_port
 
 
-@pytest.mark.parametrize(
-    ("answer", "names"),
-    [
-        (
-            {"data": [{"id": "another/model"}]},
-            ["another/model", "outputs/models/tiny-qwen3-seed42"],
-        ),
-        ({}, ["1 s", "grpo.vllm_server_timeout", "trl vllm-serve --model="]),
-    ],
-    ids=["model", "none"],
-)
+@cases(__file__, "other_servers")
 def test_a_trainer_refuses_another_server(answer, names):
     with listening(answer) as port:
         keys = [f"grpo.vllm_server_port={port}", "grpo.vllm_server_timeout=1"]

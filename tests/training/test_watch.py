@@ -99,16 +99,9 @@ def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
     assert told(history) == told([line | {missing: None} for line in history]) != []
 
 
-@pytest.mark.parametrize(
-    ("rule", "values", "recipe"),
-    [
-        ("entropy collapse", {"entropy": 0.004, CORRECT: 0.95}, {}),  # it knows the answers
-        ("truncated", {CUT: 0.6}, {"warmup_steps": 200}),
-        ("truncated", {CUT: 0.6}, {"warmup_steps": 0.5, "max_steps": 400}),
-    ],
-)
+@cases(__file__, "healthy")
 def test_where_the_same_values_are_healthy(rule, values, recipe):
-    history = logged((20, {}), (20, values))
+    history = made([(20, {}), (20, values)])
     assert rule not in [name for _, name in told(history, {"grpo": RECIPE["grpo"] | recipe})]
 
 
@@ -130,13 +123,7 @@ def test_a_fall_of_the_entropy_is_told_though_it_is_steep():
     assert told(history) == [(150, "entropy collapse")]
 
 
-@pytest.mark.parametrize(
-    ("recipe", "words"),
-    [
-        ({"top_p": 0.8, "top_k": 20}, "leave out grpo.top_p and grpo.top_k"),
-        ({"top_p": 1.0}, "set model.dtype"),
-    ],
-)
+@cases(__file__, "truncated_sampling")
 def test_truncated_sampling_is_named_where_it_explains_the_difference(recipe, words):
     (found,) = advice_on(logged((20, {MISMATCH: 0.09})), filled({"grpo": recipe}))
     assert words in found.message
