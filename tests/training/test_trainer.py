@@ -58,7 +58,7 @@ def test_vllms_start_does_not_choose_the_seed(monkeypatch):
         return trainer
 
     monkeypatch.setattr(trainer_module, "_built", build_and_start_vllm)
-    trainer_of("tiny-arithmetic", "seed=5")
+    trainer_of(tiny("seed=5"))
     assert torch.initial_seed() == 5
 
 
