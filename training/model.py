@@ -215,14 +215,6 @@ def name_base(model: PreTrainedModel | PeftModel, base: str):
         config.base_model_name_or_path = base
 
 
-def _make_contiguous(module: torch.nn.Module, inputs: tuple) -> tuple:
-    """Copy a head's input into one piece. It is the last position of a prompt: a slice, which torch
-    multiplies with frozen weights row by row, and in 16 bits on a CPU with a copy of the weights
-    for every row (pytorch issue 151934). In one piece it is one product.
-    """
-    return tuple(value.contiguous() if torch.is_tensor(value) else value for value in inputs)
-
-
 def _stopping(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str
 ) -> GenerationConfig:
@@ -379,9 +371,6 @@ def _prepare(model: PreTrainedModel, recipe: Recipe):
         # saving the adapter would change its base.
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
-    head = model.get_output_embeddings()
-    if head is not None:
-        head.register_forward_pre_hook(_make_contiguous)
 
 
 def load_for_sampling(
