@@ -36,7 +36,7 @@ class Start:
         args: the trainer's config.
         rows: the recipe's training problems.
         validation: its validation problems.
-        data: see `data.problems.data_of`.
+        data: see `runs.identity.data_of`.
         warm_start: the folder of the warm start, or None if training begins with the base model.
     """
 
