@@ -89,7 +89,9 @@ def _main_of(name: str) -> Callable:
 
 def parser_of(stage: Stage) -> argparse.ArgumentParser:
     """The parser of a stage's command line, by its row of the table."""
-    parser = _Parser(prog=f"python -m stages {stage.name}", description=stage.help)
+    # One that is not in the table is a user's own file.
+    module = f"stages {stage.name}" if stage.name in STAGES else stage.name
+    parser = _Parser(prog=f"python -m {module}", description=stage.help)
     if stage.takes_recipe:
         recipe_arguments(parser)
     for option in stage.options:
