@@ -3,6 +3,7 @@ reward hacks, memory."""
 
 import math
 import re
+import shutil
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from evaluation.golds import say_examples, some_golds
 from evaluation.sample import announcement, rows_by_pass_rate
 from machine.hardware import GPU
 from runs.identity import not_probed
+from runs.state import most_checkpoints
 from schema.names import is_reward_model
 from schema.recipe import Recipe
 from schema.settings import size_of_run
@@ -76,6 +78,7 @@ def of_model(recipe: Recipe, rows: list[dict], launched: dict, gpu: GPU | None) 
             if lengths:
                 usual = lengths[int(0.99 * len(lengths))]
             yield from _memory_findings(recipe, (longest, usual), launched, gpu)
+            yield from _disk_findings(recipe, config, gpu)
         except RecipeError as error:
             # The model cannot be made of its config, or not with this adapter.
             for fault in error.faults:
@@ -301,6 +304,29 @@ def _parameter_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fau
         advice += " RECIPE=tiny-arithmetic"
     message = f"no GPU here, and {size} {advice} (GPU=T4 checks for one that is elsewhere)"
     yield recipe.fault(level, ("model",), message)
+
+
+def _disk_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fault]:
+    """Whether GRPO's checkpoints fit on the disk of the output folder. What has been written of
+    them already counts as free."""
+    _, trained = memory.parameter_bytes(memory.on_meta(recipe, config), recipe)
+    grpo = recipe.settings["grpo"]
+    saves = math.ceil(grpo["max_steps"] / grpo["save_steps"])
+    count = most_checkpoints(saves, grpo["save_total_limit"], grpo["eval_strategy"] != "no")
+    needed = 3 * count * trained  # with AdamW's two moments
+    folder = recipe.stage_dir("grpo")
+    needed -= sum(file.stat().st_size for file in folder.glob("checkpoint-*/*"))
+    if needed >= 1e9:
+        say(f"disk: up to {needed / 1e9:,.1f} GB for {count} checkpoints at once")
+    existing = next(path for path in [folder, *folder.absolute().parents] if path.is_dir())
+    free = shutil.disk_usage(existing).free
+    if free < needed and not gpu:
+        message = (
+            f"the checkpoints take {needed / 1e9:,.1f} GB at once, and {existing} has"
+            f" {free / 1e9:,.1f} GB left: make room, lower save_total_limit, or take another"
+            " output_dir"
+        )
+        yield recipe.fault("error", ("grpo", "save_steps"), message)
 
 
 def _memory_findings(

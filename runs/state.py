@@ -300,6 +300,40 @@ def write_manifest(checkpoint: Path):
     write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
 
 
+def most_checkpoints(saves: int, keep: int | None, chooses: bool) -> int:
+    """How many of a run's checkpoints are on the disk at once, at most: those that it keeps, the
+    newest before an older one goes, and the best.
+
+    Args:
+        saves: how many it writes in all.
+        keep: how many it keeps besides the best; None keeps all.
+        chooses: whether validation problems choose the best.
+    """
+    if keep is None:
+        return saves
+    return min(saves, keep + 1 + chooses)
+
+
+def require_room_for_all(folder: Path, count: int, size: int):
+    """Stop a run before its first step if its checkpoints will not fit on the disk.
+
+    Args:
+        count: the most checkpoints that are there at once.
+        size: the bytes of one.
+
+    Raises:
+        RunStopped: says how much they take, and what to do.
+    """
+    present = sum(file.stat().st_size for path in checkpoints_of(folder) for file in files_of(path))
+    needed = count * size - present
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise RunStopped(
+            f"no room for the run's checkpoints: {count} of {size / 1e6:,.0f} MB are there at once,"
+            f" and {folder} has {free / 1e6:,.0f} MB left. Make room, or lower save_total_limit."
+        )
+
+
 def require_room(folder: Path, step: int, needed: int):
     """Stop a run before a checkpoint for which the disk of its folder has no room.
 

@@ -9,6 +9,7 @@ problems; transformers keeps the best checkpoint and loads it at the end.
 
 import contextlib
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -24,9 +25,11 @@ from console.faults import RunStopped
 from console.terminal import duration, say
 from runs.files import write_whole
 from runs.state import (
+    most_checkpoints,
     newest_good,
     prune,
     require_room,
+    require_room_for_all,
     sync_records,
     write_manifest,
 )
@@ -135,7 +138,7 @@ class Checkpoints(TrainerCallback):
     def __init__(self, keep: int | None):
         self.keep = keep
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(self, args, state, control, model=None, **kwargs):
         """Take the recipe's steps, and the best checkpoint beside the others: the run may have been
         moved since it was saved."""
         # transformers goes on with the checkpoint's logging_steps and save_steps.
@@ -144,15 +147,16 @@ class Checkpoints(TrainerCallback):
         state.best_model_checkpoint = str(best) if best.is_dir() else None
         if state.best_model_checkpoint is None:  # or no later one would count as the best
             state.best_metric = state.best_global_step = None
-        if state.is_world_process_zero and state.global_step:  # fewer may be kept now
-            self._prune(Path(args.output_dir), state)
+        if state.is_world_process_zero:
+            if state.global_step:  # fewer may be kept now
+                self._prune(Path(args.output_dir), state)
+            saves = math.ceil(state.max_steps / state.save_steps)
+            count = most_checkpoints(saves, self.keep, args.eval_strategy != "no")
+            require_room_for_all(Path(args.output_dir), count, _checkpoint_bytes(model))
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
         if control.should_save and state.is_world_process_zero:
-            # the trained weights and AdamW's two moments of them
-            trained = [weight for weight in model.parameters() if weight.requires_grad]
-            needed = 3 * sum(weight.nbytes for weight in trained)
-            require_room(Path(args.output_dir), state.global_step, needed)
+            require_room(Path(args.output_dir), state.global_step, _checkpoint_bytes(model))
 
     def on_save(self, args, state, control, **kwargs):
         PartialState().wait_for_everyone()  # every process writes a file
@@ -166,6 +170,12 @@ class Checkpoints(TrainerCallback):
     def _prune(self, folder: Path, state):
         if self.keep:
             prune(folder, self.keep, state.global_step, state.best_model_checkpoint)
+
+
+def _checkpoint_bytes(model: torch.nn.Module) -> int:
+    """The bytes of a checkpoint: the trained weights, and AdamW's two moments of them."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    return 3 * sum(weight.nbytes for weight in trained)
 
 
 class FiniteNumbers(TrainerCallback):

@@ -94,7 +94,9 @@ def test_a_run_whose_disk_was_full_goes_on_once_there_is_room(chain, tmp_path):
     ended = run_command(words, cwd=ROOT, capture_output=True, text=True)
     if ended.returncode == 99:
         pytest.skip(f"no file system can be mounted here: {ended.stderr}")
-    assert "no room for a checkpoint" in ended.stderr and "\n3\n" in ended.stdout, ended.stderr
+    assert "no room for the run's checkpoints" in ended.stderr and "\n3\n" in ended.stdout, (
+        ended.stderr
+    )
     assert same_weights(run / "grpo", chain / "grpo")
 
 

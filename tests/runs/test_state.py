@@ -4,10 +4,12 @@ import json
 import os
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from ruamel.yaml import YAML
 
+from console.faults import RunStopped
 from data import hub
 from runs import files, identity, state, writing
 from runs.identity import BASE, data_of, find_run, not_probed
@@ -161,14 +163,14 @@ def test_a_refusal_says_how_the_data_has_changed(tmp_path):
 
 
 def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
-    overrides = ["grpo.eval_steps=10", "grpo.save_steps=10"]
+    overrides = ["grpo.eval_steps=10", "grpo.save_steps=10", "evaluate.checkpoint_problems=9"]
     begun(tmp_path, "grpo", *overrides)
     saved = tmp_path / "grpo/recipe.yaml"
     replace_text(saved, "checkpoint_problems:", "validation:")
     replace_text(saved, "data:\n", "data:\n  order: by signal\n")
     told = conflict(read(tmp_path, *overrides), "grpo").message
     assert "  data.order: by signal there, None here" in told
-    assert "  evaluate.checkpoint_problems: None there, 192 here" in told
+    assert "  evaluate.checkpoint_problems: None there, 9 here" in told
     with pytest.raises(RecipeError, match=r"unknown key evaluate\.validation") as error:
         recipe_of(tmp_path / "grpo")
     assert "unknown key data.order: GRPO shuffles its problems" in str(error.value)
@@ -494,3 +496,23 @@ def test_hashes_of_files_that_are_gone_are_forgotten(tmp_path, monkeypatch):
     (tmp_path / "two").write_text("3, which is longer")
     assert files.file_hash(tmp_path / "two") == files.sha256(tmp_path / "two")
     assert list(json.loads((tmp_path / "hashes.json").read_text())) == [f"{tmp_path}/two"]
+
+
+@pytest.mark.parametrize(
+    "saves, keep, chooses, at_once",
+    [(6, 2, True, 4), (6, 2, False, 3), (2, 2, True, 2), (6, None, True, 6)],
+)
+def test_how_many_checkpoints_are_there_at_once(saves, keep, chooses, at_once):
+    assert state.most_checkpoints(saves, keep, chooses) == at_once
+
+
+def test_a_run_does_not_begin_if_its_checkpoints_will_not_fit(tmp_path, monkeypatch):
+    """Those that are there already need no more room."""
+    free = SimpleNamespace(free=10_000_000)
+    monkeypatch.setattr(state.shutil, "disk_usage", lambda folder: free)
+    state.require_room_for_all(tmp_path, 3, 3_000_000)
+    with pytest.raises(RunStopped, match=r"4 of 3 MB are there at once, .* has 10 MB left"):
+        state.require_room_for_all(tmp_path, 4, 3_000_000)
+    (tmp_path / "checkpoint-5").mkdir()
+    (tmp_path / "checkpoint-5/weights").write_bytes(bytes(2_000_000))
+    state.require_room_for_all(tmp_path, 4, 3_000_000)

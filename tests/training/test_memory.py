@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -135,6 +136,20 @@ def test_vllm_needs_more_of_the_gpu_than_its_weights(
     launched = {"num_processes": 1}
     faults = list(findings._memory_findings(recipe, (256, 256), launched, gpu_named(gpu)))
     assert message in capsys.readouterr().out + "".join(fault.message for fault in faults)
+
+
+def test_checkpoints_that_will_not_fit_on_the_disk_are_an_error(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3))
+    given = [f"model.name_or_path={tmp_path}", "adapter=null", f"output_dir={tmp_path}/not/yet"]
+    recipe = load_recipe("recipes/qwen3-0.6b-lora.yaml", given)
+    config = memory.model_config(recipe)
+    free = SimpleNamespace(free=1e9)
+    monkeypatch.setattr(findings.shutil, "disk_usage", lambda folder: free)
+    [fault] = findings._disk_findings(recipe, config, None)
+    assert fault.level == "error" and f"{tmp_path} has 1.0 GB left: make room" in fault.message
+    assert list(findings._disk_findings(recipe, config, gpu_named("H100"))) == []
+    free.free = 1e12
+    assert list(findings._disk_findings(recipe, config, None)) == []
 
 
 @pytest.mark.parametrize(
