@@ -82,14 +82,22 @@ def reference() -> Iterator[str]:
     for section, path in configs.SECTIONS.items():
         defaults = STAGES[section].defaults if section in STAGES else {}
         package, *_, name = path.split(".")
-        major, minor, _ = version(package).split(".", 2)
-        address = f"https://huggingface.co/docs/{package}/v{major}.{minor}.0/{DOCUMENTED[section]}"
+        address = _address(package, DOCUMENTED[section])
         values_here = [
             f"`{key}: {json.dumps(value)}`"
             for key, value in defaults.items()
             if key not in refused_keys.reserved(section)
         ]
         yield f"| `{section}` | [`{package}.{name}`]({address}) | {', '.join(values_here)} |"
+    address = _address("accelerate", "package_reference/cli#accelerate-config")
+    yield "\n`ACCELERATE=ddp` names a file of `accelerate_configs/`, with the fields of"
+    yield f"[accelerate's config]({address})."
+
+
+def _address(package: str, page: str) -> str:
+    """A page of a library's documentation, of the version that is installed."""
+    major, minor, _ = version(package).split(".", 2)
+    return f"https://huggingface.co/docs/{package}/v{major}.{minor}.0/{page}"
 
 
 def _list(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:

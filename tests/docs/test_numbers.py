@@ -7,13 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from evaluation.statistics import over_seeds
+from evaluation.statistics import change, over_seeds
 from tests.bench import methods
 from tests.rewards.verifier.judged_rows import TABLES, judged_rows
 from tests.support import ROOT
 
 VERIFIER = (ROOT / "docs/verifier.md").read_text(encoding="utf-8")
 JUDGED = (ROOT / "docs/study/verifier.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 SETTINGS = (ROOT / "docs/study/settings.md").read_text(encoding="utf-8")
 COMPLETIONS = 3840  # that a run of the study generates
@@ -118,3 +119,55 @@ def test_the_study_of_methods_is_recomputed_from_its_outcomes():
     for cell, sign in ((policy[6], ""), (policy[8], "−"), (policy[10], "+")):
         mean, half, over_problems = re.findall(r"\d+\.\d", cell)
         assert f"{sign}{mean} ± {half}" in page and f"± {over_problems}" in page
+
+
+def outcomes(recipe: str) -> dict[int, dict[str, list[int]]]:
+    """By seed and stage of a recipe: for each validation problem, 1 if its answer is correct."""
+    found = {}
+    text = (ROOT / "docs/study/outcomes.jsonl").read_text(encoding="utf-8")
+    for line in map(json.loads, text.splitlines()):
+        if line["recipe"] == recipe:
+            found.setdefault(line["seed"], {})[line["stage"]] = list(map(int, line["correct"]))
+    return found
+
+
+def share(correct: list[int]) -> str:
+    return f"{sum(correct) / len(correct):.1%}"
+
+
+def test_the_readmes_gain_is_recomputed_from_its_outcomes():
+    """The toy of `make grpo`, whose seed is 42."""
+    run = outcomes("tiny-arithmetic")[42]
+    _, said = change(run["sft"], run["grpo"])
+    gain, half, p = re.fullmatch(r"(\S+) ± (\S+) points \(n = 600, .*, p = (\S+)\)", said).groups()
+    row = re.search(r"^\| \[the toy\].*", README, re.M)[0]
+    assert f"warm start {share(run['sft'])} → **{share(run['grpo'])}**, {gain} ± {half} (" in row
+    table = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
+    assert f"- sft → grpo: {said}\n" in table and float(p) < 1e-50
+
+
+@pytest.mark.parametrize("recipe, end", [("tiny-arithmetic", "grpo")])
+def test_the_rows_over_seeds_are_recomputed_from_their_outcomes(recipe, end):
+    """Each says where its outcomes are; the others say that none were kept."""
+    runs = outcomes(recipe)
+    seeds = [runs[seed] for seed in (1, 2, 3, 4, 5)]
+    assert all(len(run[end]) == 600 for run in seeds)
+    accuracies = [sum(run[end]) / 600 for run in seeds]
+    starts = [sum(run["sft"]) / 600 for run in seeds]
+    gains = np.subtract(accuracies, starts)
+    mean, half = (100 * number for number in over_seeds(accuracies))
+    gain, gain_half = (100 * number for number in over_seeds(gains))
+    row = re.search(rf"^\| `{recipe}` .*", RESULTS, re.M)[0]
+    between = f"({min(accuracies):.1%} to {max(accuracies):.1%})"
+    assert f"{100 * np.mean(starts):.1f}%" in row
+    assert f"→ {mean:.1f}% ± {half:.1f} {between} | +{gain:.1f} ± {gain_half:.1f} |" in row
+    assert "[kept](study/outcomes.jsonl)" in row
+    assert f"→ {mean:.1f}% ± {half:.1f}" in README and f"mean {mean:.1f}% ± {half:.1f}" in README
+
+
+def test_a_row_without_outcomes_says_so():
+    first = RESULTS.split("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.-]+)` .* \| ([^|]+) \|$", first, re.M)
+    kept = [recipe for recipe, where in rows if where == "[kept](study/outcomes.jsonl)"]
+    assert kept and all(outcomes(recipe) for recipe in kept)
+    assert {where for recipe, where in rows if recipe not in kept} == {"not kept"}
