@@ -147,14 +147,11 @@ def estimate(
     sequences = batch * recipe.settings.generation.steps
     kv_cache = sequences * sampled_tokens * cache_bytes_per_token(config, recipe)
     shared = max(setting.optimizer_shards, setting.weight_shards)
-    gradients = trained // shared
-    if setting.copies_gradients:
-        gradients += trained
     return Parts(
         weights=frozen // setting.weight_shards,
         trained_weights=trained // setting.weight_shards,
         reference=reference // setting.weight_shards,
-        gradients=gradients,
+        gradients=trained // shared + (trained if setting.copies_gradients else 0),
         optimizer=2 * trained // shared,  # AdamW's two moments, in their parameters' dtype
         activations=activation_bytes(
             recipe, config, batch, tokens, args.gradient_checkpointing, on_gpu

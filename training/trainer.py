@@ -75,6 +75,15 @@ class GRPOByStep(StepAdvantages, GRPO):
     """GRPO with rewards of steps."""
 
 
+def _require_problems(recipe: Recipe, count: int, groups: int):
+    """Refuse fewer problems than the groups of a batch, which are of different problems."""
+    if count < groups:
+        message = (
+            f"data.train has {count} problems, but a batch samples from {groups} different ones"
+        )
+        raise RecipeError([Fault(recipe.place("data", "train"), message)])
+
+
 def grpo_trainer(
     recipe: Recipe,
     args: GRPOConfig,
@@ -99,12 +108,7 @@ def grpo_trainer(
     if args.use_vllm:
         stop_at_the_end(args, end_tokens)
     rows = rows_that_fit(recipe, model.config, tokenizer, rows)
-    groups = args.generation_batch_size // args.num_generations
-    if len(rows) < groups:
-        message = (
-            f"data.train has {len(rows)} problems, but a batch samples from {groups} different ones"
-        )
-        raise RecipeError([Fault(recipe.place("data", "train"), message)])
+    _require_problems(recipe, len(rows), args.generation_batch_size // args.num_generations)
     system = recipe.prompt.system
     prepare_rewards(recipe, [row["solution"] for row in rows])  # while the first are sampled
     functions = guarded_rewards(recipe)
