@@ -6,6 +6,7 @@ a dozen files.
 
 import contextlib
 import functools
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ def reach():
     import httpx  # a fifth of a second, which a first verdict would wait for
     from huggingface_hub.utils import http_backoff
 
+    retries = logging.getLogger("huggingface_hub.utils._http")
+    level = retries.level
+    retries.setLevel(logging.ERROR)  # one line says it, below
     try:
         http_backoff("HEAD", constants.ENDPOINT, timeout=SECONDS, max_retries=2)
     except (httpx.HTTPError, OSError) as error:
@@ -40,6 +44,8 @@ def reach():
         os.environ["HF_HUB_OFFLINE"] = "1"
         constants.HF_HUB_OFFLINE = True
         datasets.config.HF_HUB_OFFLINE = datasets.config.HF_DATASETS_OFFLINE = True
+    finally:
+        retries.setLevel(level)
 
 
 def is_offline() -> bool:

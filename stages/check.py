@@ -62,7 +62,10 @@ def main(
     trained = [stage for stage in STAGES if getattr(recipe, stage) is not None]
     findings: list[Fault] = []
     for part in findings_of(recipe, (*trained, "evaluate"), launched, gpu):
-        findings += _print(part, findings)
+        seen = [finding for finding in part if not finding.unseen]
+        findings += _print(seen, findings)
+        findings += [finding for finding in part if finding.unseen]
+    _say_unseen(findings)
     _conclude(findings)
     if recipe.samples_from_server:
         place = "in another terminal, on other GPUs (CUDA_VISIBLE_DEVICES=…)"
@@ -75,12 +78,15 @@ def main(
 def _check_fast(recipe: Recipe, stages: list[str], launched: dict) -> list[Fault]:
     """Print the warnings. Raises RecipeError with the errors."""
     findings: list[Fault] = []
-    for part in fast_findings(recipe, stages, launched):
-        errors = [finding for finding in part if finding.level == "error"]
-        if errors:
-            raise RecipeError(_distinct(errors, []))
+    errors: list[Fault] = []
+    for number, part in enumerate(fast_findings(recipe, stages, launched)):
+        errors += [finding for finding in part if finding.level == "error"]
+        if errors and number == 0:  # the later parts take seconds
+            break
         warnings = [finding for finding in part if finding.level == "warning"]
         findings += _print(warnings, findings, sys.stderr)
+    if errors:
+        raise RecipeError(_distinct(errors, []))
     return findings
 
 
@@ -137,6 +143,19 @@ def _text(value: object) -> str:
     if isinstance(value, str) and value.isprintable():
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _say_unseen(findings: list[Fault]):
+    """Say in one line what the Hub has, and could not be looked at."""
+    names = []
+    for finding in findings:
+        if finding.unseen:
+            names.append(finding.message.partition("not seen: ")[2].partition(": ")[0])
+    if names:
+        say(
+            f"hint: the Hub is not reached, and not seen: {', '.join(dict.fromkeys(names))}: `hf"
+            " download` them where it is, or name folders (data.dir, model.name_or_path)"
+        )
 
 
 def _conclude(findings: list[Fault]):

@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from console.faults import EXIT_CODES, RecipeError, on_signals
+from console.terminal import make_option
 from schema.stages import CHAIN
 from schema.stages import STAGES as TRAINED
 from stages.table import STAGES, Option, Stage
@@ -132,7 +133,9 @@ def _split(variable: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def _chain(stage: Stage, recipe: list[str], environment: Mapping[str, str]) -> Iterator[list[str]]:
-    """The check, and then the stages of a target."""
+    """The check, and then the stages of a target. Raises RecipeError where none takes a word of
+    ARGS: the check takes only overrides, and would let it pass."""
+    _refuse_unread(stage, recipe[1:])
     if stage.checks is not None:
         overrides = [word for word in recipe if "=" in word and not word.startswith("-")]
         yield ["check", recipe[0], *overrides, "--fast", "--stages", *stage.checks]
@@ -140,6 +143,28 @@ def _chain(stage: Stage, recipe: list[str], environment: Mapping[str, str]) -> I
     for step in stage.chain or (stage.name,):
         name, *flags = step.split()
         yield [*_launcher(name, environment), name, *words, *flags]
+
+
+def _refuse_unread(stage: Stage, words: list[str]):
+    options = {}
+    for step in stage.chain or (stage.name,):
+        for option in STAGES[step.split()[0]].options:
+            options[option.name] = option
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, value = word.partition("=")
+        known = [option for option in options if name.startswith("--") and option.startswith(name)]
+        if known:
+            if not equals and options[known[0]].kind != "flag":
+                next(remaining, None)  # its value
+        elif re.fullmatch(r"--[a-z][\w.-]*", name) or (
+            not equals and re.fullmatch(r"[a-z_]+(\.\w+)+", word)
+        ):
+            key = name.lstrip("-").replace("-", "_")
+            if "." not in key:
+                key = f"{stage.name if stage.name in TRAINED else CHAIN}.{key}"
+            line = make_option("ARGS", [f"{key}={value or next(remaining, '…')}"])
+            raise RecipeError([f"ARGS: {word} is no override of a recipe's key: write {line}"])
 
 
 def _option_words(stage: Stage, environment: Mapping[str, str]) -> list[str]:

@@ -63,7 +63,8 @@ def read(
     errors = {}
     try:
         if recipe.data.train:
-            rows, _ = train_and_validation(recipe)
+            rows = _rows_of_all(recipe)
+            rows, _ = _hold_out(recipe, rows)  # where it fails, the rows can still be looked at
     except RecipeError as error:
         errors["the data"] = error
     try:
@@ -125,6 +126,11 @@ def train_and_validation(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, validation) rows before any is dropped: one more benchmark moves no problem to the
     other side. Says how the data has changed since a finished stage began, and leaves out the
     validation problems on which that stage was trained."""
+    return _hold_out(recipe, _rows_of_all(recipe))
+
+
+def _rows_of_all(recipe: Recipe) -> list[dict]:
+    """The rows of all training sets, with the same columns."""
     rows = []
     for rows_of_set in _load(recipe, recipe.data.train, "train"):
         rows += rows_of_set
@@ -134,6 +140,11 @@ def train_and_validation(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     for column in columns:
         if column not in HIDDEN:
             _leave_out_if_mixed(rows, column)
+    return rows
+
+
+def _hold_out(recipe: Recipe, rows: list[dict]) -> tuple[list[dict], list[dict]]:
+    """See `train_and_validation`."""
     try:
         names = [name_and_arguments(entry)[0] for entry in recipe.data.train]
         by_place = all(map(is_computed, names))

@@ -232,6 +232,13 @@ def trained(lines: list[list[str]]) -> list[list[str]]:
     return [words for stage, *words in lines if stage == "grpo"]
 
 
+@cases(__file__, "words_of_args_that_nothing_reads")
+def test_a_word_of_args_that_nothing_reads_is_refused_before_any_stage(target, words, line):
+    with pytest.raises(RecipeError) as error:
+        list(commands(target, {"ARGS": words}))
+    assert str(error.value).endswith(f"write {line}")
+
+
 def test_a_chain_is_run_for_each_seed(stages_run):
     lines = stages_run("seeds", RECIPE=WORDS[0], ARGS=HOSTILE, SEEDS="1 2")
     assert lines[0] == ["seeds", *WORDS, "--check", "--seeds=1 2"]
