@@ -329,16 +329,35 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
 
 
 def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:
-    """The hack that is paid on most problems, where it is paid best, and the reward that pays."""
-    hack = max(table, key=lambda pay: pay.beats)
+    """The text that is paid on most problems, where it is paid best, the reward that pays it, and
+    what that pays an honest answer. Of several such texts it is the shortest."""
+    responses: dict[str, Callable] = {}
+    for _, completions in _completions(recipe):
+        responses |= completions
+    lengths = {}
+    for name, respond in responses.items():
+        lengths[name] = len(prompt.transcript(respond(problems[0])))
+    hack = max(table, key=lambda pay: (pay.beats, -lengths[pay.name]))
     honest_kind = "incorrect" if hack.kind == "hack" else "correct"
     limits = _best_paid(table, honest_kind)
     number = np.argmax(hack.earned - limits)
     honest = [pay for pay in table if pay.kind == honest_kind]
     rival = max(honest, key=lambda pay: pay.earned[number])
     gains = np.nan_to_num(hack.paid[number]) - np.nan_to_num(rival.paid[number])
-    reward = list(recipe.weights)[np.argmax(gains * list(recipe.weights.values()))]
-    return f"rewards.{reward} pays {hack.name!r} on {problems[number].text[:80]!r}"
+    column = np.argmax(gains * list(recipe.weights.values()))
+    problem = problems[number]
+    text = prompt.transcript(responses[hack.name](problem))
+    return (
+        f"rewards.{list(recipe.weights)[column]} pays {np.nan_to_num(hack.paid[number])[column]:g}"
+        f' for "{_ends(text)}" ({hack.name}), where the gold is {problem.gold[:40]!r}; an honest'
+        f" {honest_kind} answer earns {np.nan_to_num(rival.paid[number])[column]:g}"
+    )
+
+
+def _ends(text: str) -> str:
+    """The beginning and the end of a text, on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= 100 else f"{text[:40]} … {text[-55:]}"
 
 
 def abbreviated(names: list[str]) -> str:

@@ -62,8 +62,8 @@ def main(
     trained = [stage for stage in STAGES if getattr(recipe, stage) is not None]
     findings: list[Fault] = []
     for part in findings_of(recipe, (*trained, "evaluate"), launched, gpu):
-        seen = [finding for finding in part if not finding.unseen]
-        findings += _print(seen, findings)
+        looked_at = [finding for finding in part if not finding.unseen]
+        findings += _print(looked_at, findings)
         findings += [finding for finding in part if finding.unseen]
     _say_unseen(findings)
     _conclude(findings)

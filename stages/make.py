@@ -153,9 +153,11 @@ def _refuse_unread(stage: Stage, words: list[str]):
     remaining = iter(words)
     for word in remaining:
         name, equals, value = word.partition("=")
-        known = [option for option in options if name.startswith("--") and option.startswith(name)]
-        if known:
-            if not equals and options[known[0]].kind != "flag":
+        matching = [
+            option for option in options if name.startswith("--") and option.startswith(name)
+        ]
+        if matching:
+            if not equals and options[matching[0]].kind != "flag":
                 next(remaining, None)  # its value
         elif re.fullmatch(r"--[a-z][\w.-]*", name) or (
             not equals and re.fullmatch(r"[a-z_]+(\.\w+)+", word)

@@ -49,7 +49,7 @@ BEGIN_GRPO = ["--stages", "sft", "grpo", "evaluate"]
 
 @cases(__file__, "not_begun")
 def test_grpo_does_not_begin_with_a_beaten_reward(source, reward, named, own_file, tmp_path):
-    """The message names the reward, the reward hack and the problem."""
+    """The message names the reward, and the text that it pays."""
     own_file("own.py", SOURCES[source])
     recipe = ["recipes/tiny-arithmetic.yaml", f"rewards={{{reward}}}", f"output_dir={tmp_path}"]
     message = refused("check", "--fast", *recipe, *BEGIN_GRPO)

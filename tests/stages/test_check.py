@@ -174,12 +174,14 @@ def test_without_a_network_the_rest_is_checked(check_recipe, monkeypatch):
 
 def test_all_faults_of_a_round_are_answered_together(tmp_path, check_recipe, own_file):
     """Sizes, a benchmark of the same file, golds, and a reward that is hacked."""
-    own_file("mine.py", 'def close(completions, **columns):\n    return [1.0] * len(completions)\n')
+    own_file("mine.py", "def close(completions, **columns):\n    return [1.0] * len(completions)\n")
     rows = [{"problem": f"{n} + 1?", "answer": f"{n + 1} ± 1"} for n in range(9)]
     rows += [{"problem": f"{n} + 1?", "answer": n + 1} for n in range(9, 20)]
     write_lines(tmp_path / "mine.jsonl", rows)
     settings = [f"data.train=[{tmp_path}/mine.jsonl]", "data.validation=30", "sft=null"]
-    settings += [f"evaluate.benchmarks=[{tmp_path}/mine.jsonl: {{limit: 20, where: {{answer: 12}}}}]"]
+    settings += [
+        f"evaluate.benchmarks=[{tmp_path}/mine.jsonl: {{limit: 20, where: {{answer: 12}}}}]"
+    ]
     settings += ["rewards={mine.close: {}}", f"output_dir=outputs/{tmp_path.name}"]
     out = check_recipe("recipes/tiny-arithmetic.yaml", settings, ready=False)
     for part in ("holds out 30 of 20", "9 of 20 golds cannot be judged", "pays 1 for each of"):
