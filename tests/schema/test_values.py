@@ -18,7 +18,6 @@ from ruamel.yaml import YAML
 from transformers import SchedulerType
 from transformers.trainer_callback import DefaultFlowCallback
 from transformers.training_args import OptimizerNames
-from trl import GRPOTrainer
 
 from console.faults import RecipeError, RunStopped
 from data.files import DataError
@@ -96,11 +95,6 @@ def test_the_names_are_the_libraries():
     assert set(values.OPTIMIZERS) <= {each.value for each in OptimizerNames}
     expected = {"reduce_lr_on_plateau", "greedy"}
     assert {each.value for each in SchedulerType} - set(values.SCHEDULES.split()) == expected
-
-
-def test_the_log_that_is_kept_off_the_screen_is_still_the_trainers():
-    assert list(inspect.signature(GRPOTrainer.log).parameters) == ["self", "logs", "start_time"]
-    assert "print_prompt_completions_sample(" in inspect.getsource(GRPOTrainer.log)
 
 
 @pytest.mark.parametrize("name", refused_keys.GONE)

@@ -2,7 +2,6 @@
 learning, and the base as it was, however often."""
 
 import contextlib
-import inspect
 import shutil
 from types import SimpleNamespace
 
@@ -12,7 +11,6 @@ import torch
 from peft import get_peft_model
 from transformers import AutoModelForCausalLM, GenerationConfig, GPT2Config, Lfm2Config
 from transformers.utils import is_bitsandbytes_available
-from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from console.faults import RecipeError
@@ -368,10 +366,3 @@ def test_saving_leaves_a_quantised_base_as_it_was(double, tiny_qwen2):
     model.state_dict()
     support(False)
     assert not torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
-
-
-def test_trl_still_merges_through_these_methods():
-    """What keep_base_exact hangs on to."""
-    source = inspect.getsource(VLLMGeneration)
-    assert "model.merge_adapter()" in source and "model.unmerge_adapter()" in source
-    assert "self.vllm_generation = VLLMGeneration(" in inspect.getsource(GRPOTrainer)

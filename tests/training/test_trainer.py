@@ -1,6 +1,5 @@
 """What the trainer is given beside a recipe's own settings."""
 
-import inspect
 import os
 import random
 import sys
@@ -13,7 +12,6 @@ import pandas as pd
 import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
-from trl.generation.vllm_generation import VLLMGeneration
 
 from evaluation import engines
 from machine.launch import on_this_machine
@@ -60,13 +58,6 @@ def test_vllms_start_does_not_choose_the_seed(monkeypatch):
     monkeypatch.setattr(trainer_module, "_built", build_and_start_vllm)
     trainer_of(tiny("seed=5"))
     assert torch.initial_seed() == 5
-
-
-def test_trl_still_passes_it_on_in_both_modes():
-    assert "generation_kwargs=args.generation_kwargs" in inspect.getsource(GRPOTrainer)
-    source = inspect.getsource(VLLMGeneration.generate)
-    assert "generation_kwargs.update(self.generation_kwargs)" in source  # colocate
-    assert '"generation_kwargs": self.generation_kwargs' in source  # server
 
 
 def test_the_sampler_is_corrected_token_by_token():
@@ -193,8 +184,6 @@ def test_a_revision_is_refused_where_vllm_would_load_another():
     with pytest.raises(RecipeError, match="trl has vLLM load the newest revision"):
         recipe("model.revision=abc")
     recipe("model.revision=abc", "grpo.use_vllm=false")
-    # should trl pass it on, this says so
-    assert "revision" not in inspect.getsource(VLLMGeneration)
 
 
 def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
@@ -270,7 +259,6 @@ def test_fsdp2_shards_again_between_two_batches_of_an_evaluation(tmp_path):
     first, second = run_program(tmp_path / "whole.py", tmp_path).stdout.splitlines()
     assert "2.weight" in first
     assert second == "after Reshard []"
-    assert "param.full_tensor()" in inspect.getsource(VLLMGeneration)
 
 
 def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
