@@ -17,6 +17,7 @@ from data.identity import fingerprint
 from evaluation.pages import page
 from evaluation.statistics import (
     change,
+    in_words,
     interval,
     majority,
     paired_difference,
@@ -29,6 +30,7 @@ from schema.stages import STAGES
 from training.trends import may_have_fallen
 
 EXAMPLES = 3  # of each kind of flip
+STORY_CHARACTERS = 300  # of a text in the lines for a person
 MAX_GROUPS = 50  # beyond that many levels or subjects there is no table of them
 TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict", "tolerance")
 TERMS += ("judge",)
@@ -86,7 +88,7 @@ class Answered:
 def write(folder: Path, models: dict[str, Answered]) -> str:
     """Write the report of a benchmark: `report.md`, with accuracy by level and subject, how much of
     the gain is format, and flips to read, and `summary.json` with the same figures. Return its
-    first part."""
+    first part for a terminal, a table of six columns."""
     content = benchmark(folder, models)
     tables = [*_by(models, "level"), *_by(models, "subject")]
     flips = []
@@ -96,7 +98,15 @@ def write(folder: Path, models: dict[str, Answered]) -> str:
     figures = {label: model.figures for label, model in models.items()}
     write_whole(folder / "report.md", text)
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
-    return page("benchmark.md", content).rstrip("\n")
+    return page("benchmark.md", content | _few_columns(content["samples"])).rstrip("\n")
+
+
+def _few_columns(samples: int) -> dict:
+    """What of a benchmark's content a table of six columns has otherwise than `report.md`."""
+    measures = ["answered", "truncated"]
+    if samples > 1:
+        measures[0] = f"pass@{samples}"
+    return {"measures": measures, "has_speed": False}
 
 
 def compare(folder: Path, labels: list[str]) -> dict[str, Answered]:
@@ -151,6 +161,7 @@ def benchmark(folder: Path, models: dict[str, Answered]) -> dict:
         "sampling": sampling,
         "accuracy": _accuracy_name(samples),
         "measures": [*measures, "strict", "lenient", "answered", "truncated"],
+        "has_speed": True,
         "models": {label: model.figures for label, model in models.items()},
         "verdicts": _verdicts(models),
         "advice": _advice_on_pairs(models),
@@ -177,9 +188,40 @@ def _trained_on(folder: Path, models: dict[str, Answered]) -> dict[str, int]:
     return counts
 
 
+def warnings_of(folder: Path, models: dict[str, Answered]) -> list[str]:
+    """What the report of a benchmark warns of."""
+    n = len(next(iter(models.values())).problems)
+    lines = []
+    for label, count in _trained_on(folder, models).items():
+        lines.append(f"{label} was trained on {count:,} of these {n:,} problems.")
+    advice = _advice_on_pairs(models)
+    if advice:
+        lines.append(f"{advice}.")
+    return lines
+
+
+def story(before: str, after: str, models: dict[str, Answered]) -> tuple[dict, dict] | None:
+    """The first completions of both models to the problem that was won and is read most quickly:
+    if possible with an answer before, too, and none cut off. None where none was won."""
+    won = []
+    for number, samples in models[before].problems.items():
+        old = samples[0]
+        new = models[after].problems[number][0]
+        if new["correct"] is True and old["correct"] is not True:
+            won.append((old, new))
+    return min(won, key=_reading_time, default=None)
+
+
+def _reading_time(pair: tuple[dict, dict]) -> tuple:
+    old, new = pair
+    texts = (old["problem"], old.get("completion"), new.get("completion"))
+    return old["answer"] is None, old["truncated"], sum(len(str(text)) for text in texts)
+
+
 def gain_lines(benchmark: str, models: dict[str, Answered]) -> list[str]:
-    """What training has gained on a benchmark: the accuracies, the verdict on the last stage, and
-    where to look if that made the model worse."""
+    """What training has gained on a benchmark, for a person: a problem that the last model solves
+    and the one before did not, with both completions; the accuracies, the gain in words, and where
+    to look if that made the model worse."""
     labels = _without_control(models)
     before, after = labels[-2:]
     heading = benchmark
@@ -188,13 +230,32 @@ def gain_lines(benchmark: str, models: dict[str, Answered]) -> list[str]:
         heading += f", {_accuracy_name(samples)}"
     steps = [f"{label} {models[label].figures['accuracy']:.1%}" for label in labels]
     lines = [
+        *_story_lines(before, after, models),
         f"{heading}: {' → '.join(steps)}",
-        f"{before} → {after}: {verdict(models[before].shares(), models[after].shares())}",
+        "; ".join(in_words(models[before].shares(), models[after].shares())),
     ]
     advice = _advice(before, after, models)
     if advice:
         lines.append(advice)
     return lines
+
+
+def _story_lines(before: str, after: str, models: dict[str, Answered]) -> list[str]:
+    """A problem that was won, and both completions to it; none where none was won."""
+    pair = story(before, after, models)
+    if pair is None:
+        return []
+    lines = [_shortened(pair[0]["problem"])]
+    width = max(len(before), len(after))
+    for label, sign, answer in zip((before, after), "✗✓", pair, strict=True):
+        lines.append(f"  {label:<{width}}  {sign}  {_shortened(answer.get('completion'))}")
+    return [*lines, ""]
+
+
+def _shortened(text: object) -> str:
+    """A text on one line, its end left out where it is long."""
+    line = " ".join(str(text or "").split())
+    return line if len(line) <= STORY_CHARACTERS else f"{line[:STORY_CHARACTERS]} …"
 
 
 def _sample_measures(problems: dict[int, Samples], samples: int) -> dict[str, list[float]]:

@@ -10,6 +10,7 @@ from scipy.stats import binomtest, bootstrap, t
 
 ALPHA = 0.05
 RESAMPLES = 2000
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def wilson(correct: int, n: int) -> tuple[float, float]:
@@ -150,3 +151,37 @@ def change(before: Sequence[float], after: Sequence[float]) -> tuple[float, str]
     if abs(mean) > 2 * error and passes:
         return mean, f"{figures} ({counted}, {second_test})"
     return 0.0, f"no significant change ({figures}, {counted}, {second_test})"
+
+
+def in_words(before: Sequence[float], after: Sequence[float]) -> tuple[str, str]:
+    """What changed, as a person would say it, and how sure that is: (`33 more of 100 problems
+    correct`, `by luck alone: less than 1 in 10⁵⁵`). The values as in `verdict`, whose tests decide
+    whether a change is claimed."""
+    mean, _ = paired_difference(before, after)
+    unit = "problems"
+    if not set(before) | set(after) <= {0, 1}:
+        unit = "completions"
+    points = round(100 * mean)
+    size = f"{abs(points)} {'fewer' if points < 0 else 'more'} of 100 {unit} correct"
+    certainty = _certainty(before, after)
+    if change(before, after)[0]:
+        return size, certainty
+    return "No sure change", f"{size}; {certainty}"
+
+
+def _certainty(before: Sequence[float], after: Sequence[float]) -> str:
+    """How sure a difference is: the chance that luck alone makes one as large, or with several
+    samples of a problem its interval."""
+    differences = np.subtract(after, before, dtype=float)
+    if not set(before) | set(after) <= {0, 1}:
+        low, high = resampled(differences.tolist())
+        return f"95% interval {100 * low:+.0f} to {100 * high:+.0f}"
+    p = mcnemar(np.count_nonzero(differences > 0), np.count_nonzero(differences < 0))
+    if p >= ALPHA:
+        return f"luck alone does as much in {100 * p:.0f} of 100 cases"
+    if p >= 0.001:
+        return f"by luck alone: 1 in {1 / p:.0f}"
+    exponent = 300  # less cannot be computed
+    if p > 0:
+        exponent = math.floor(-math.log10(p))
+    return f"by luck alone: less than 1 in 10{str(exponent).translate(SUPERSCRIPT)}"

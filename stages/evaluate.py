@@ -53,12 +53,13 @@ def main(
     contestants = _contestants(recipe, model, train)
     lines = _completions(contestants, root, problems, sampling)
     models = {name: report.compared(root / name, lines[name]) for name in problems}
-    for name in problems:
-        say()
-        say_markdown(report.write(root / name, models[name]))
-    say(f"\nresults: {root}")
+    tables = [report.write(root / name, models[name]) for name in problems]
     if not model:
         _report_gains(contestants, models)
+    for table in tables:
+        say()
+        say_markdown(table)
+    say(f"\nresults: {root}")
     if validation and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
     if any(contestant.label == "grpo" for contestant in contestants):
@@ -126,21 +127,21 @@ def _contestants(recipe: Recipe, model: list[str] | None, train: list[dict]) -> 
 
 
 def _report_gains(contestants: "list[Contestant]", models: "dict[str, dict[str, Answered]]"):
-    """Write the evaluated runs' cards and pages again, and print what each stage gained on each
-    benchmark."""
+    """Write the evaluated runs' cards and pages again, and print what each benchmark shows of the
+    last of them in a person's words, and where its page is."""
     from evaluation import report
 
     runs = [contestant.trained for contestant in contestants if contestant.trained]
+    if not runs:
+        return
     page = None
     for run_folder in runs:
         page = write_again(run_folder)
+    for name, answered in models.items():
+        say()
+        say("\n".join(report.gain_lines(name, answered)))
     if page:  # of the last stage, beside those before it
-        say(f"page: {page}, for any browser")
-    if runs:
-        lines = []
-        for name, answered in models.items():
-            lines += report.gain_lines(name, answered)
-        say("\n".join(lines))
+        say(f"\npage: {page}, for any browser")
 
 
 def complete(

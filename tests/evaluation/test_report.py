@@ -47,9 +47,11 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
     assert line in text
     assert "sft → grpo: +49.0 ± 10.0 points (n = 100, 49 won, 0 lost, p = 3.6e-15)" in text
     assert "base → grpo: +50.0 ± 10.1 points (n = 100, 50 won, 0 lost" in text
-    assert "| base | 50.0% | 40.4% to 59.6% | 49.0% | 50.0% | 100.0% | 0.0% | 10 |" in text
+    assert "| base | 50.0% | 40.4% to 59.6% | 100.0% | 0.0% | 10 |" in text
     written = (tmp_path / "report.md").read_text()
-    assert written.startswith(text)
+    assert "| base | 50.0% | 40.4% to 59.6% | 49.0% | 50.0% | 100.0% | 0.0% | 10 |" in written
+    verdicts = text.partition("\n\n")[2]
+    assert verdicts and verdicts in written
     assert "| 2 | 40 | 50.0% (35% to 65%) | 52.5% (37% to 67%) | 100.0% (91% to 100%) |" in written
     expected = "## sft → grpo: won, 3 of 49\n\n```\n1 + 0?\n```\n\ngold `1`, sft `-1`, grpo `1`"
     assert expected in written
@@ -93,7 +95,8 @@ def test_several_samples_a_problem(tmp_path):
     text = write(tmp_path, ["base", "grpo"])
     figures = json.loads((tmp_path / "summary.json").read_text())
     assert "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text
-    assert "| pass@2 | pass@4 | maj@4 |" in text
+    assert "| avg@4 | 95% interval | pass@4 | truncated | tokens |\n" in text
+    assert "| pass@2 | pass@4 | maj@4 |" in (tmp_path / "report.md").read_text()
     assert figures["base"]["accuracy"] == 0.125 and figures["base"]["pass@4"] == 0.5
     assert figures["base"]["pass@2"] == pytest.approx(0.25) and figures["base"]["maj@4"] == 0.0
     assert figures["grpo"]["accuracy"] == 0.5
@@ -102,14 +105,34 @@ def test_several_samples_a_problem(tmp_path):
     low, high = figures["grpo"]["interval_95"]
     assert 0.4 < low < 0.5 < high < 0.6
     assert "base → grpo: +37.5" in text and "95% interval" in text
-    assert gain_lines("", compare(tmp_path, ["base", "grpo"]))[0].endswith(
-        ", avg@4: base 12.5% → grpo 50.0%"
-    )
+    accuracies, gain = gain_lines("", compare(tmp_path, ["base", "grpo"]))  # no first one was won
+    assert accuracies.endswith(", avg@4: base 12.5% → grpo 50.0%")
+    assert gain == "38 more of 100 completions correct; 95% interval +30 to +45"
     answers(tmp_path, "sft", [[True] * 4] * 40, **sampled, top_p=0.95)
     with pytest.raises(ValueError, match="sft and base cannot be compared: they differ in top_p"):
         write(tmp_path, ["base", "sft"])
     assert "(n = 40 × 4, temperature `0.6`, top_p `0.95`) | avg@4 |" in write(tmp_path, ["sft"])
     assert "base → grpo, pass@4: +50.0" in text and "20 won, 0 lost, p = 1.9e-06" in text
+
+
+def test_a_problem_that_was_won_is_told_with_both_completions(tmp_path):
+    """That which is read most quickly, and on which the earlier model had an answer."""
+    answers(tmp_path, "sft", [False, False, False, True])
+    answers(tmp_path, "grpo", [True, True, True, True])
+    for label, texts in {"sft": ["so it is 9" * 9, "no\nanswer", "1"], "grpo": "abc"}.items():
+        head, *lines = read_lines(tmp_path / f"{label}.jsonl")
+        for line, text in zip(lines, texts, strict=False):
+            line["completion"] = text
+        if label == "sft":
+            lines[2]["answer"] = None
+            lines[1]["problem"] = "1 + 0,\nwhat is it?"
+        write_lines(tmp_path / f"{label}.jsonl", [head, *lines])
+    lines = gain_lines("", compare(tmp_path, ["sft", "grpo"]))
+    assert lines[:4] == ["1 + 0, what is it?", "  sft   ✗  no answer", "  grpo  ✓  b", ""]
+    assert lines[4].endswith("sft 25.0% → grpo 100.0%")
+    assert lines[5].startswith("No sure change; 75 more of 100 problems correct; luck alone does")
+    answers(tmp_path, "base", [True] * 4)
+    assert len(gain_lines("", compare(tmp_path, ["base", "grpo"]))) == 2  # none was won
 
 
 def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
@@ -148,7 +171,7 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     # a full disk tore some
     (tmp_path / "base.seconds.jsonl").write_bytes("\n".join(timed).encode() + b"\n\xff")
     text = write(tmp_path, ["base", "grpo"])
-    assert "| 10 | 200 |" in text
+    assert "| 10 | 200 |" in (tmp_path / "report.md").read_text()
     first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}
     for name in first:
         (tmp_path / name).unlink()

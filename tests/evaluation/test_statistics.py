@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 from evaluation.statistics import (
+    in_words,
     interval,
     majority,
     mcnemar,
@@ -79,6 +80,15 @@ def test_pass_at_k_is_the_share_of_draws_with_a_correct_answer(n, correct, k):
 @cases(__file__, "the_majority", (["5", "6", "7"], [True, False, False], pytest.approx(1 / 3)))
 def test_the_majority(answers, correct, expected):
     assert majority(answers, correct) == expected
+
+
+@cases(__file__, "words")
+def test_a_gain_is_said_in_words(before, after, words):
+    """`before` and `after`: a value for each problem, `[count, value]` for as many equal ones."""
+    shares = []
+    for values in (before, after):
+        shares.append([value for count, value in values for _ in range(count)])
+    assert list(in_words(*shares)) == words
 
 
 def test_with_several_samples_a_problem_still_counts_once():
