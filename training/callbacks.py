@@ -380,7 +380,8 @@ class ShowAdvice(TrainerCallback):
 
 class Metrics(TrainerCallback):
     """Writes `metrics.jsonl`, one line per logging step. A resumed run first rewrites it from the
-    checkpoint's history, so that no step appears twice."""
+    checkpoint's history, so that no step appears twice. A line has the GPU's peak of memory so
+    far, what torch reserved in this process: vLLM's own is not in it."""
 
     def __init__(self, folder: Path):
         self.file = folder / "metrics.jsonl"
@@ -395,6 +396,9 @@ class Metrics(TrainerCallback):
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and state.log_history:
+            if torch.cuda.is_available():
+                peak = torch.cuda.max_memory_reserved()
+                state.log_history[-1]["memory/peak_gib"] = round(peak / 2**30, 3)
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(state.log_history[-1]) + "\n")
 

@@ -10,7 +10,7 @@ import torch
 from transformers import TrainerControl, TrainerState
 
 from tests.stage_process import Started
-from tests.support import ROOT
+from tests.support import ROOT, read_lines
 from tests.tables import cases, lacking
 from training import callbacks, sampling, train
 from training.callbacks import log_line, time_by_part
@@ -27,6 +27,16 @@ SHORT += ["grpo.num_iterations=1"]
 @cases(__file__, "lines")
 def test_a_line_says_what_a_person_watches(logs, step, steps, seconds, line):
     assert log_line(logs, step, steps, seconds) == line
+
+
+@pytest.mark.parametrize(("peak", "logged"), [(None, None), (3 * 2**29, 1.5)])
+def test_a_line_has_the_peak_of_a_gpus_memory(tmp_path, monkeypatch, peak, logged):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: peak is not None)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: peak)
+    state = TrainerState(log_history=[{"step": 1, "loss": 2.0}], is_world_process_zero=True)
+    callbacks.Metrics(tmp_path).on_log(None, state, TrainerControl())
+    [line] = read_lines(tmp_path / "metrics.jsonl")
+    assert line.get("memory/peak_gib") == logged == state.log_history[0].get("memory/peak_gib")
 
 
 @pytest.fixture
