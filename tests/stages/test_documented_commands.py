@@ -275,7 +275,10 @@ def test_the_notebook_clones_where_it_is_alone(clone, tmp_path):
     commit = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]
     for words in (["init", "-q"], ["add", "."], commit):
         run_command(["git", "-C", repository, *words], check=True)
-    with_address = CELLS[0].replace('ADDRESS = "…"', f"ADDRESS = {str(repository)!r}")
+    address = re.search('ADDRESS = (".*")', CELLS[0])[1]
+    badge = "".join(NOTEBOOK["cells"][0]["source"])
+    assert address[1:-1].removeprefix("https:/") + "/blob/main/docs/first-run.ipynb" in badge
+    with_address = CELLS[0].replace(address, repr(str(repository)))
     for _ in range(2):  # a cell that is run again finds what it cloned
         assert folder_said(with_address, tmp_path) == tmp_path / "grpo-recipes"
 
