@@ -38,11 +38,7 @@ def find_runs(
     """The folders of the named runs; a name is the run's folder or the folder above it. Without
     names, the run that was written to last. `stages`: the stages whose runs are accepted; if a
     folder has several, the first of them. Raises RecipeError where there is no such run."""
-    logs = []
-    for stage in stages:
-        logs += root.glob(f"**/{stage}/metrics.jsonl")
-    logs.sort(key=lambda file: (file.parent.name == stages[0], file.stat().st_mtime), reverse=True)
-    existing = [file.parent for file in logs]
+    existing = all_runs(root, stages)
     choices = f", and none in {root}: make grpo makes one"
     if existing:
         choices = f": there are {', '.join(map(str, existing[:8]))}"
@@ -62,6 +58,16 @@ def find_runs(
         if run.resolve() not in [earlier.resolve() for earlier in runs]:
             runs.append(run)
     return runs
+
+
+def all_runs(root: Path, stages: tuple[str, ...]) -> list[Path]:
+    """The folders of these stages' runs: those of the first stage before the others, and of a stage
+    first the one that was written to last."""
+    logs = []
+    for stage in stages:
+        logs += root.glob(f"**/{stage}/metrics.jsonl")
+    logs.sort(key=lambda file: (file.parent.name == stages[0], file.stat().st_mtime), reverse=True)
+    return [file.parent for file in logs]
 
 
 def _run_in(folder: Path, stages: tuple[str, ...]) -> Path | None:

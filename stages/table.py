@@ -141,8 +141,8 @@ ROWS = (
     Stage(
         "view",
         START,
-        "write what a run did as one page, and open it: curves, groups, what changed; HTML=x.html"
-        " names another file",
+        "open the list of all runs, or with RUN=outputs/x a page of what one did, curves, groups,"
+        " what changed; HTML=x.html names another file",
         options=(
             Option("runs", "the folders of runs, else the newest", "texts", variable="RUN"),
             HTML,

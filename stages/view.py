@@ -1,7 +1,7 @@
 """Show what runs did, in a browser: curves, groups, what changed, in one file.
 
-`python -m stages view outputs/<recipe>/grpo …`; with no run named, the one that was written to
-last.
+`python -m stages view outputs/<recipe>/grpo …`; with no run named, the list of all runs, or the
+page of the only one.
 """
 
 import os
@@ -12,22 +12,32 @@ from pathlib import Path
 from console.faults import RecipeError
 from console.terminal import say
 from runs.files import write_whole
-from runs.records import find_runs, name_of
+from runs.records import all_runs, find_runs, name_of
 from runs.state import RunState
-from viewer.page import NAME, standalone_lab, standalone_page
+from viewer.page import NAME, standalone_lab, standalone_list, standalone_page, write_beside
 
 OUTPUTS = Path("outputs")
+LIST = OUTPUTS / "runs.html"
+STAGES = ("grpo", "sft")
 
 
 def main(runs: list[str], html: Path | None, lab: bool) -> Path:
-    """Write the page of some runs, and open it in a browser. Return its file."""
-    folders = [] if lab else find_runs(runs, stages=("grpo", "sft"))
+    """Write the page of some runs, or the list of all, and open it in a browser. Return its
+    file."""
+    folders = [] if lab else find_runs(runs, stages=STAGES)
     names = ", ".join(map(name_of, folders)) or "the lab"
-    file = html or default_file(folders)
+    listed = [] if runs or lab else listed_runs()
+    is_list = len(listed) > 1
+    file = html or (LIST if is_list else default_file(folders))
     if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
         message = f"HTML={file}: name a file that ends in .html, in a folder that is there"
         raise RecipeError([message])
-    text = standalone_lab() if lab else standalone_page(list(map(RunState.read, folders)))
+    if is_list:
+        write_beside(RunState.read(folders[0]))  # it may go on, and the list links to it
+        names = f"{len(listed):,} runs; RUN={folders[0].parent} shows the newest alone"
+        text = standalone_list(list(map(RunState.read, listed)), file.parent)
+    else:
+        text = standalone_lab() if lab else standalone_page(list(map(RunState.read, folders)))
     try:
         write_whole(file, text)
     except OSError as error:
@@ -38,6 +48,15 @@ def main(runs: list[str], html: Path | None, lab: bool) -> Path:
     if not (has_browser() and webbrowser.open(file.resolve().as_uri())):
         say("view: open it in any browser; it needs neither a server nor the network")
     return file
+
+
+def listed_runs() -> list[Path]:
+    """The runs of a list, without the warm start of a policy that is in it."""
+    runs = []
+    for run in all_runs(OUTPUTS, STAGES):
+        if run.name == "grpo" or run.with_name("grpo") not in runs:
+            runs.append(run)
+    return runs
 
 
 def default_file(folders: list[Path]) -> Path:

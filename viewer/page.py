@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import jinja2
 
@@ -19,6 +20,7 @@ from runs.records import SAME_QUESTIONS, completion_files, public
 from runs.state import RunState
 from viewer import groups
 from viewer.runs import (
+    MOST_NUMBERS,
     about,
     advice,
     changed,
@@ -32,7 +34,8 @@ from viewer.runs import (
 
 NAME = "page.html"  # in a run's folder
 FOLDER = Path(__file__).parent / "page"
-SCRIPTS = ("vendor/uPlot.iife.min.js", "text.js", "data.js", "curves.js", "overview.js")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "text.js", "markup.js", "data.js", "filter.js")
+SCRIPTS += ("curves.js", "story.js", "overview.js", "list.js")
 SCRIPTS += ("arithmetic.js", "groups.js", "group.js", "changed.js", "app.js")
 STYLES = ("vendor/uPlot.min.css", "style.css")
 LARGEST = 20 * 2**20  # bytes of what a page shows, about
@@ -81,7 +84,33 @@ def write_beside(run: RunState) -> Path | None:
 
 def standalone_page(runs: list[RunState]) -> str:
     """The page as HTML. A run with many groups has an even sample of them, and the page says so."""
-    entries = [f"{_dumped(question)}:{text}" for question, text in _answers(runs).items()]
+    return rendered(_answers(runs))
+
+
+def standalone_list(runs: list[RunState], folder: Path) -> str:
+    """The list of runs as HTML: what each is and gained, and its curves to lay over another's.
+
+    Args:
+        folder: where the list will lie, from which it links to the runs' own pages.
+    """
+    as_json = Json([run.folder for run in runs])
+    answers = {}
+    descriptions = []
+    for number, run in enumerate(runs):
+        description = describe(run) | {"page": None}
+        file = run.folder.absolute() / NAME
+        if file.is_file() and file.is_relative_to(folder.absolute()):
+            description["page"] = quote(file.relative_to(folder.absolute()).as_posix())
+        descriptions.append(description)
+        for question, text in _summary(run, as_json, MOST_NUMBERS // len(runs)).items():
+            answers[f"{number}/{question}"] = text
+    answers["runs"] = as_json.text(descriptions)
+    return rendered(answers)
+
+
+def rendered(answers: dict[str, str]) -> str:
+    """The page with these answers, whose texts are JSON."""
+    entries = [f"{json_text(question)}:{text}" for question, text in answers.items()]
     content = {
         "styles": list(map(asset, STYLES)),
         "scripts": list(map(asset, SCRIPTS)),
@@ -108,12 +137,7 @@ def _answers(runs: list[RunState]) -> dict[str, str]:
 
 def _answers_of(run: RunState, description: dict, as_json: "Json", room: int) -> dict[str, str]:
     """The answers about one run, in about `room` bytes."""
-    answers = {
-        "curves": as_json.answer(curves, run),
-        "advice": as_json.answer(advice, run),
-        "results": as_json.answer(results, run.folder),
-        "about": as_json.answer(about, run),
-    }
+    answers = _summary(run, as_json)
     room -= size_of(answers)
     evaluations = description["evaluations"]
     for benchmark, labels in evaluations.items():
@@ -121,6 +145,16 @@ def _answers_of(run: RunState, description: dict, as_json: "Json", room: int) ->
             share = max(0, room) // 3 // len(evaluations)
             answers |= _evaluation(run.folder, benchmark, labels, as_json, share)
     return answers | _groups(run.folder, description, as_json, room - size_of(answers))
+
+
+def _summary(run: RunState, as_json: "Json", limit: int | None = None) -> dict[str, str]:
+    """What an overview of a run shows. `limit`: how many numbers of its curves."""
+    return {
+        "curves": as_json.answer(curves, run, limit),
+        "advice": as_json.answer(advice, run),
+        "results": as_json.answer(results, run.folder),
+        "about": as_json.answer(about, run),
+    }
 
 
 def size_of(answers: dict[str, str]) -> int:
@@ -139,13 +173,13 @@ class Json:
         self.folders = folders
         private = [*(folder.absolute() for folder in folders), Path.cwd()]
         private.append(os.path.expanduser("~"))  # noqa: PTH111, which raises where there is none
-        self.private = [_dumped(str(folder))[1:-1] for folder in private]
+        self.private = [json_text(str(folder))[1:-1] for folder in private]
 
     def text(self, value: Any) -> str:
         """The JSON text of a value. Raises ValueError for a number that JSON lacks."""
-        text = _dumped(value)
+        text = json_text(value)
         if any(folder in text for folder in self.private):
-            text = _dumped(self._public(value))
+            text = json_text(self._public(value))
         return text
 
     def answer(self, function: Callable, *arguments: Any) -> str:
@@ -165,7 +199,7 @@ class Json:
         return value
 
 
-def _dumped(value: Any) -> str:
+def json_text(value: Any) -> str:
     """JSON in ASCII without a <, so that nothing in it ends a script element or begins a
     comment."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
@@ -301,7 +335,7 @@ def standalone_lab() -> str:
 
 
 def _lab_text(name: str) -> str:
-    return (LAB / name).read_lab_text(encoding="utf-8")
+    return (LAB / name).read_text(encoding="utf-8")
 
 
 def _style(match: re.Match) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation import report
-from evaluation.statistics import wilson
+from evaluation.statistics import in_words, wilson
 from runs.files import has_weights
 from runs.records import (
     CONTROL,
@@ -28,7 +28,6 @@ SETTINGS += ("epsilon", "epsilon_high", "learning_rate", "max_completion_length"
 SETTINGS += ("max_steps", "use_vllm", "mask_truncated_completions", SAMPLED_AT_ONCE, STEP["grpo"])
 MOST_NUMBERS = 1_000_000  # steps × names of metrics: some 8 MB
 EXCERPT = 160  # characters of a question in a list
-FEW = 3  # won and lost questions beside a result
 CUT = 20_000  # characters of a completion
 # The columns of an answer that a pair shows as they are.
 PAIR_COLUMNS = ("answer", "correct", "reason", "tokens", "truncated")
@@ -76,11 +75,12 @@ def _weights(rewards: dict[str, dict]) -> tuple[dict[str, float], float | None]:
     return weights, weight_of_steps
 
 
-def curves(run: RunState) -> dict[str, list]:
+def curves(run: RunState, limit: int | None = None) -> dict[str, list]:
     """Every number that a run logged, as columns: "step", in order, and for each metric a value or
     None for each step; and `validation/…`, the number of problems in an evaluation and the 95%
-    interval of its accuracy. A run that logged too many has an even sample of its steps, and all
-    with an evaluation."""
+    interval of its accuracy. A run that logged more than `limit` numbers has an even sample of its
+    steps, and all with an evaluation."""
+    limit = limit or MOST_NUMBERS
     if run.logged is None:
         run_file(run.folder, "metrics.jsonl")  # raises where it is not a file of this folder
     rows: dict[int, dict] = {}
@@ -97,8 +97,8 @@ def curves(run: RunState) -> dict[str, list]:
         row.update(line)
     steps = sorted(rows)
     names = set().union(*rows.values())
-    if len(steps) * len(names) > MOST_NUMBERS:
-        steps = _fewer_steps(rows, MOST_NUMBERS // len(names))
+    if len(steps) * len(names) > limit:
+        steps = _fewer_steps(rows, limit // len(names))
     columns = {}
     for name in sorted(names):
         columns[name] = [finite(rows[step].get(name)) for step in steps]
@@ -181,8 +181,9 @@ def _texts_by_key(content: dict) -> dict[str, str]:
 def results(run: Path) -> list[dict[str, Any]]:
     """The comparison of the run's model with those it started from on each benchmark: the `models`
     with their accuracy and its 95% interval; `verdicts`, the report's sentence for each pair of
-    them; and `flips`, the first few questions that the run won and lost. `why`: the answers cannot
-    be compared, or belong to other weights."""
+    them; `warnings`, what the report warns of; and of the run's model and the one before it
+    `headline`, the gain in words, `flips`, how many questions were won and lost, and `story`, one
+    that was won. `why`: the answers cannot be compared, or belong to other weights."""
     stage = stage_of(run)
     comparisons = []
     for benchmark, labels in evaluations(run, stage).items():
@@ -204,20 +205,35 @@ def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[s
         comparison["models"].append(entry)
     for names, (_, verdict) in report.changes(models).items():
         comparison["verdicts"].append([*names, verdict])
+    comparison["warnings"] = report.warnings_of(run.parent / "eval" / benchmark, models)
     if stage not in labels:
         return comparison
     if not has_weights(run, models[stage].terms):
         comparison["why"] = "The answers belong to other weights."
     earlier = [label for label in labels if label not in (CONTROL, "grpo", stage)]
     if earlier:
-        answers = {}
-        for label in (earlier[-1], stage):
-            answers[label] = first_completions(run, benchmark, label)
-        flips = changed(answers, earlier[-1], stage)
-        won = flips["rows"][: flips["counts"]["won"]]
-        lost = flips["rows"][len(won) :][: flips["counts"]["lost"]]
-        comparison["flips"] = flips | {"rows": won[:FEW] + lost[:FEW]}
+        comparison |= _gain(earlier[-1], stage, models)
     return comparison
+
+
+def _gain(before: str, after: str, models: dict[str, report.Answered]) -> dict[str, Any]:
+    """What `results` says of a run's model and the one before it."""
+    answers = {}
+    for label in (before, after):
+        problems = models[label].problems
+        answers[label] = {number: samples[0] for number, samples in problems.items()}
+    counts = changed(answers, before, after)["counts"]
+    gain, luck = in_words(models[before].shares(), models[after].shares())
+    chosen = report.story(before, after, models)
+    quickest = None
+    if chosen:
+        number = chosen[0]["id"]
+        quickest = {"id": number} | pair(answers, before, after, number)
+    return {
+        "headline": {"gain": gain, "luck": luck},
+        "flips": {"before": before, "after": after, "counts": counts},
+        "story": quickest,
+    }
 
 
 def first_completions(run: Path, benchmark: str, label: str) -> dict[int, dict]:

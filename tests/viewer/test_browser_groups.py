@@ -1,6 +1,7 @@
 """The page's groups and answers in a real browser: clicked, dragged, read by keyboard, given
 hostile texts."""
 
+import json
 import re
 
 import numpy as np
@@ -8,7 +9,9 @@ import pandas as pd
 import pytest
 
 from tests import made_runs
+from tests.tables import cases
 from tests.viewer.browser import (
+    CURVES,
     FITS,
     GROUP,
     PAIR,
@@ -84,22 +87,6 @@ def test_a_token_weighs_its_part_of_a_batch_that_two_steps_share(tab, show, tmp_
     assert f"each token weighs {200 / tokens:.3g}% of the batch's loss" in main_text(tab)
 
 
-def test_a_thinner_group_has_the_baseline_of_those_that_are_left(tab, runs):
-    visit(tab, runs[2] + "groups/0/1/0", GROUP)
-    tab.locator("input[aria-label='Completions in the group']").focus()
-    for _ in range(5):
-        tab.keyboard.press("ArrowLeft")
-    totals = totals_of(runs[0], 1, 0)
-    assert tab.locator(".left-out").count() == 5
-    assert np.allclose(numbers(tab, GROUP)[:3], by_numpy(totals[:3]), atol=1e-4)
-    scatter = totals.std(ddof=1) / np.sqrt(3) * np.sqrt(5 / 8)
-    assert f"± {scatter:.3f}".rstrip("0") in main_text(tab)
-    tab.get_by_role("button", name="Draw others").click()
-    classes = [article.get_attribute("class") for article in tab.locator("article").all()]
-    drawn = [i for i, names in enumerate(classes) if "left-out" not in names]
-    assert np.allclose(np.array(numbers(tab, GROUP))[drawn], by_numpy(totals[drawn]), atol=1e-4)
-
-
 def test_groups_are_filtered_and_sorted(tab, runs):
     visit(tab, runs[2] + "groups/0", ".entry")
     assert tab.locator(".entry").count() == 12
@@ -143,7 +130,7 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, show, tmp_
     # what is open is in its list's view
     assert tab.locator(".list").evaluate("e => e.scrollTop") > 0
     tab.set_viewport_size(PHONE)
-    parts = (".asked", ".said", ".completion input", ".line.thin input", ".list")  # the text first
+    parts = (".asked", ".said", ".completion input", ".list")  # the text first
     tops = [tab.locator(part).first.bounding_box()["y"] for part in parts]
     assert tops == sorted(tops)
 
@@ -209,6 +196,44 @@ def test_what_was_won_comes_first_and_choosing_another_model_keeps_the_focus(tab
     tab.get_by_text("base says 0").wait_for()
     assert tab.get_by_label("After").locator("option").all_inner_texts() == ["sft", "grpo"]
     assert tab.evaluate("document.activeElement.closest('label').textContent").startswith("Before")
+
+
+def test_the_filter_holds_on_every_tab(tab, show, tmp_path):
+    run = made_runs.run(tmp_path)
+    show("", CURVES, run)
+    which = tab.get_by_label("Which completions")
+    which.select_option("incorrect")
+    tab.locator(".opening h2", has_text="Question 1").wait_for()  # lost
+    tab.get_by_role("tab", name="What changed").click()
+    tab.wait_for_selector(PAIR)
+    kinds = [text.split("\n")[0] for text in texts(tab, ".entry")]
+    assert kinds == ["lost", "incorrect twice"]
+    tab.get_by_role("tab", name="Groups").click()
+    tab.wait_for_selector(GROUP)
+    for card in tab.locator(".completion").all():
+        is_correct = "correct_answer 1" in card.inner_text()
+        assert ("left-out" in card.get_attribute("class")) == is_correct
+    which.select_option("")
+    tab.get_by_label("Search questions and completions").fill("question 3")
+    tab.get_by_text("No completion fits the filter.").wait_for()
+    tab.get_by_role("tab", name="What changed").click()
+    tab.locator(".asked", has_text="Question 3").wait_for()
+    assert tab.locator(".entry").count() == 1
+
+
+@cases(__file__, "drawn")
+def test_mathematics_is_drawn_or_as_it_was_written(tab, show, tmp_path, text, drawn):
+    """`drawn`: its text in the browser, without white space; null for what is shown as it is."""
+    run = made_runs.run(tmp_path)
+    answers = tmp_path / "eval/validation/grpo.jsonl"
+    made_runs.replace_text(answers, "grpo says 0", json.dumps(text)[1:-1])
+    show("changed/0", PAIR, run)
+    after = tab.locator(".pair .completion").nth(1)
+    if drawn is not None:
+        assert "".join(after.locator(".drawn").inner_text().split()) == drawn
+        after.get_by_role("button", name="as written").click()
+    assert after.locator(".said:visible").inner_text() == text
+    assert tab.locator("main script, main img").count() == 0
 
 
 def test_what_a_model_wrote_is_only_ever_text(tab, runs):

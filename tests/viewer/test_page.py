@@ -1,7 +1,9 @@
 """The page of `make view`: what stands in the file, and where the file stands."""
 
 import json
+import os
 import re
+import shutil
 import webbrowser
 from itertools import pairwise
 from pathlib import Path
@@ -197,6 +199,27 @@ def test_it_is_written_into_the_runs_folder_and_its_path_is_printed(tmp_path, mo
     assert run_stage("view", tmp_path, f"--html={tmp_path}/b.html").stdout.count("b.html") == 1
 
 
+def test_without_a_name_all_runs_are_listed(tmp_path, monkeypatch, capsys):
+    """Each with a link to its own page, where it has one, and the newest page is written anew."""
+    monkeypatch.chdir(tmp_path)
+    older, newer = (made_runs.run(Path(f"outputs/{name}").absolute()) for name in ("a b", "c"))
+    made_runs.warm_start(newer.parent)  # a part of its run
+    alone = made_runs.warm_start(Path("outputs/d").absolute())
+    os.utime(older / "metrics.jsonl", (1, 1))
+    page.write_beside(RunState.read(older))
+    view.main([], None, False)
+    answers = data_of(Path("outputs/runs.html").read_text())
+    listed = {run["name"]: run["page"] for run in answers["runs"]}
+    assert listed == {"c": "c/grpo/page.html", "a b": "a%20b/grpo/page.html", "d/sft": None}
+    assert list(listed) == ["c", "a b", "d/sft"] and (newer / "page.html").is_file()
+    assert answers["1/results"][0]["story"] and not any("group/" in name for name in answers)
+    assert "view: 3 runs; RUN=outputs/c shows the newest alone" in capsys.readouterr().out
+    shutil.rmtree(older.parent)
+    shutil.rmtree(alone.parent)
+    view.main([], None, False)
+    assert "view: c, written to outputs/c/grpo/page.html" in capsys.readouterr().out
+
+
 def test_several_runs_and_the_lab_have_places_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     several = [made_runs.run(tmp_path / name) for name in "ab"]
@@ -240,7 +263,7 @@ def test_what_the_system_refuses_is_one_line_and_ends_nothing(tmp_path, capsys):
 
 def test_a_mistake_of_ours_has_its_trace_and_ends_nothing(tmp_path, monkeypatch, capsys):
     run = made_runs.run(tmp_path)
-    monkeypatch.setattr(page, "curves", lambda run: {}["a key that is not there"])
+    monkeypatch.setattr(page, "curves", lambda *arguments: {}["a key that is not there"])
     assert page.write_beside(RunState.read(run)) is None
     output = capsys.readouterr()
     assert "KeyError: 'a key that is not there'" in output.err

@@ -199,7 +199,10 @@ def test_a_result_is_that_of_the_report(tmp_path):
     assert all(f"→ {b}: {text}" in text_of_report for _, b, text in told["verdicts"])
     kinds = ("won", "lost", "incorrect twice", "correct twice")
     assert told["flips"]["counts"] == dict.fromkeys(kinds, 1)
-    assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
+    assert told["headline"]["gain"] == "No sure change" and told["warnings"] == []
+    assert [told["story"][key] for key in ("id", "question", "gold")] == [0, "Question 0", "7"]
+    assert [each["text"] for each in told["story"]["answers"]] == ["sft says 0", "grpo says 0"]
+    assert "why" not in told
     (path / "model.safetensors").write_bytes(b"other weights")
     assert results(path)[0]["why"].startswith("The answers belong to other weights")
     answers = path.parent / "eval/validation/sft.jsonl"

@@ -2,11 +2,13 @@
 // The frame: views as tabs, and the run that a view is about.
 
 const VIEWS = {
+  list: { title: "Runs", draw: listView },
   overview: { title: "Overview", draw: overviewView },
   groups: { title: "Groups", draw: groupsView },
   changed: { title: "What changed", draw: changedView },
 };
-const app = { runs: [], curves: [], run: 0, view: "overview", requests: 0 };
+// `all`: the runs that the page holds; `runs`: those that are shown. `filter`: see filter.js.
+const app = { all: [], runs: [], run: 0, view: "", requests: 0 };
 
 /** The address names the view, the run and what is open in it: #groups/0/40/3. */
 function remember(view, place = []) {
@@ -78,9 +80,17 @@ function addTabs() {
 }
 
 async function load() {
-  app.runs = await ask("runs");
-  app.curves = await Promise.all(app.runs.map((_, i) => ask(`${i}/curves`)));
-  const names = app.runs.map((run) => run.name).join(", ");
+  app.all = await ask("runs");
+  for (const [place, run] of app.all.entries()) {
+    run.place = place;
+    run.columns = await ask(`${place}/curves`);
+  }
+  const isList = app.all.some((run) => "page" in run);
+  app.runs = isList ? app.all.slice(0, 1) : app.all;
+  const names = isList ? "Runs" : app.runs.map((run) => run.name).join(", ");
+  for (const view of Object.keys(VIEWS)) {
+    if ((view === "list") !== isList) delete VIEWS[view];
+  }
   document.title = names;
   document.getElementById("title").replaceChildren(...visible(names));
 }
@@ -90,7 +100,7 @@ async function goTo(address) {
   const [view, run, ...place] = address.slice(1).split("/");
   if (address && !(view in VIEWS)) return; // the link that skips to the content
   app.run = Number(run) < app.runs.length ? Number(run) || 0 : 0;
-  await show(view in VIEWS ? view : "overview", place);
+  await show(view in VIEWS ? view : Object.keys(VIEWS)[0], place);
 }
 
 async function start() {
@@ -101,7 +111,10 @@ async function start() {
     return;
   }
   if (app.runs.every((run) => run.stage !== "grpo")) delete VIEWS.groups;
-  addTabs();
+  if (!("list" in VIEWS)) {
+    addTabs();
+    document.querySelector("nav").append(filterChoices());
+  }
   await goTo(location.hash.slice(1).split("/")[0] in VIEWS ? location.hash : "");
 }
 
@@ -110,7 +123,8 @@ let timer;
 let width = window.innerWidth;
 function redraw() {
   clearTimeout(timer);
-  timer = setTimeout(() => app.view === "overview" && show("overview"), 150);
+  const hasCurves = app.view === "overview" || app.view === "list";
+  timer = setTimeout(() => hasCurves && show(app.view), 150);
 }
 window.addEventListener("hashchange", () => goTo(location.hash));
 window.addEventListener("resize", () => {

@@ -35,13 +35,6 @@ function advantages(totals, others, settings) {
   return { mean, std, divisor, advantages: ofTotals };
 }
 
-/** The standard deviation of the mean of `size` of these numbers, drawn without replacement. */
-function deviationOfMean(totals, size) {
-  if (totals.length < 2) return 0;
-  const { std } = moments(totals);
-  return (std / Math.sqrt(size)) * Math.sqrt((totals.length - size) / totals.length);
-}
-
 /** What a token weighs in the loss of its batch, by `loss_type`; null where that is not simple. */
 function weightOfToken(tokens, batch, settings) {
   if (!tokens || !batch.tokens || settings.mask_truncated_completions) return null;

@@ -73,7 +73,6 @@ async function changedView(place) {
     }
     state.kind = toOpen in changes.counts ? toOpen : "";
     refresh();
-    const isListed = (row) => !state.kind || row.kind === state.kind;
     const first =
       changes.rows.find((row) => String(row.id) === toOpen) || changes.rows.find(isListed);
     if (first) await show(first);
@@ -84,7 +83,7 @@ async function changedView(place) {
     const total = Object.values(changes.counts).reduce((a, b) => a + b, 0);
     const kinds = [["", total], ...Object.entries(changes.counts)];
     counts.replaceChildren(...kinds.map(([kind, count]) => kindButton(kind, count)));
-    const rows = changes.rows.filter((row) => !state.kind || row.kind === state.kind);
+    const rows = changes.rows.filter(isListed);
     list.replaceChildren(...rows.slice(0, state.listed).map(entry));
     if (rows.length > state.listed) {
       list.append(
@@ -99,6 +98,12 @@ async function changedView(place) {
         `${number(changes.rows.length)} of the ${number(total)} questions, flips` + " first";
       list.append(html`<li class="quiet">This file holds ${sample}.</li>`);
     }
+  }
+  function isListed(row) {
+    if (state.kind && row.kind !== state.kind) return false;
+    const name = `${state.benchmark}/${state.before}/${state.after}/${row.id}`;
+    const pair = isFiltered() ? ANSWERS[`${runIndex}/pair/${name}`] : null;
+    return !isFiltered() || (pair?.answers !== undefined && fitsPair(pair));
   }
   function kindButton(kind, count) {
     const isChosen = String(state.kind === kind);
@@ -125,14 +130,20 @@ async function changedView(place) {
       const pair = await ask(`${runIndex}/pair/${state.benchmark}/${models}/${row.id}`);
       if (request !== requests) return;
       detail.replaceChildren(html`<h2 class="asked">${visible(pair.question)}</h2>
-        <p>correct answer: <b>${visible(pair.gold)}</b></p>
-        <div class="pair">${pair.answers.map(answerCard)}</div>`);
+        ${cardsOf(pair)}`);
       announce(`Question ${row.id}: ${row.kind}.`);
     } catch (error) {
       detail.replaceChildren(html`<p class="error">${error.message}</p>`);
     }
   }
 
+  filter.changed = () => {
+    state.listed = QUESTIONS_LISTED;
+    refresh();
+    const first = changes?.rows.find(isListed);
+    if (first) show(first);
+    else detail.replaceChildren(html`<p class="quiet">No completion fits the filter.</p>`);
+  };
   const places = [before, after].map((label) => labelsOf(benchmark).indexOf(label));
   if (places[0] >= 0 && places[0] < places[1]) Object.assign(state, { benchmark, before, after });
   else chooseModels();
@@ -142,8 +153,9 @@ async function changedView(place) {
   </div>`;
 }
 
-/** What one model answered, and how it was judged. */
-function answerCard({ label, correct, reason, tokens, truncated, answer, text }) {
+/** A model's completion, and how it was judged. `ranges`: its parts to mark. */
+function completionOf(judgement, ranges) {
+  const { label, correct, reason, tokens, truncated, answer, text } = judgement;
   const judged = { true: "correct", false: "incorrect" }[correct] || "not judged";
   const facts = [reason];
   if (tokens !== null && tokens !== undefined) facts.push(`${tokens} tokens`);
@@ -155,7 +167,7 @@ function answerCard({ label, correct, reason, tokens, truncated, answer, text })
       <span class=${correct === true ? "kind won" : "kind lost"}>${judged}</span>
       ${answer === null ? "no answer" : shownAnswer}
     </header>
-    <pre class="said">${visible(text)}</pre>
+    ${textOf(text, ranges)}
     <p class="quiet">${visible(facts.filter(Boolean).join(", "))}</p>
   </article>`;
 }

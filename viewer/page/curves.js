@@ -5,6 +5,15 @@
 const ACCURACY = "eval_rewards/correct_answer/mean";
 const CHARTS = [
   {
+    title: "Validation accuracy",
+    about: "greedy answers to validation problems while it trained, with the 95% interval",
+    series: [ACCURACY],
+    band: ["validation/low", "validation/high"],
+    size: "validation/n",
+    isShare: true,
+    isExact: true,
+  },
+  {
     title: "Reward",
     about: "mean total reward of a batch",
     series: ["reward"],
@@ -15,15 +24,6 @@ const CHARTS = [
     about: "mean of each reward, before its weight",
     series: /^rewards\/(.+)\/mean$/,
     std: (key) => key.replace(/mean$/, "std"),
-  },
-  {
-    title: "Validation accuracy",
-    about: "greedy answers to validation problems while it trained, with the 95% interval",
-    series: [ACCURACY],
-    band: ["validation/low", "validation/high"],
-    size: "validation/n",
-    isShare: true,
-    isExact: true,
   },
   {
     title: "Zero-variance groups",
@@ -83,15 +83,23 @@ const CHARTS = [
   },
   { title: "Learning rate", about: "of the optimizer", series: ["learning_rate"], isExact: true },
   { title: "Seconds a step", about: "sampling, rewards and update", series: ["step_time"] },
+  {
+    title: "GPU memory",
+    about: "GiB, the peak so far of what PyTorch reserved; vLLM's own is not in it",
+    series: ["memory/peak_gib"],
+    isExact: true,
+    isOther: true,
+  },
 ];
 const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
 const DASHES = { solid: [], dashed: [6, 4], dotted: [2, 3] };
 const SMOOTHING = { 0: "off", 0.6: "0.6", 0.9: "0.9" };
+const USUAL_SMOOTHING = 0.6;
+const FEWEST_SMOOTHED = 12; // logged steps
 const MOST_BANDS = 3; // those of more lines hide one another
 // What a reader has opened, zoomed into or smoothed stays so while a run that goes on is drawn
 // again.
 const reading = {
-  isTableOpen: false,
   areInputsOpen: false,
   zoom: null,
   smoothing: null,
@@ -116,12 +124,12 @@ function seriesOf({ series }, curves) {
 const shortened = (key) =>
   key.replace(/^.*\/(?=(?:max_length|mean_length|(?:(?:region|low|high)_)?mean)$)/, "");
 
-/** The weight that smoothing gives to what came before: as chosen, else some where runs logged at
- * other steps. */
+/** The weight that smoothing gives to what came before: as chosen, else some where enough steps
+ * were logged. */
 function smoothing(curves) {
   if (reading.smoothing !== null) return reading.smoothing;
-  const intervals = curves.map(({ step }) => Math.round(interval(step, step)));
-  return new Set(intervals).size > 1 ? 0.6 : 0;
+  const isShort = curves.every(({ step }) => step.length < FEWEST_SMOOTHED);
+  return isShort ? 0 : USUAL_SMOOTHING;
 }
 
 /** The mean number of steps between two values that are there. */
@@ -303,7 +311,9 @@ function optionsOf(chart, { lines, bands, logged }, series, isSeveral, steps) {
 
 /** A click on a point opens the groups of its step; the end of a drag is none. */
 function openGroups(plot, series, runs) {
-  const sampled = [...series.keys()].filter((i) => isPolicy(runs[series[i].run]));
+  const address = (i, step = "") => addressIn(runs[series[i].run], "groups", [step]);
+  const isOpened = (i) => isPolicy(runs[series[i].run]) && address(i) !== null;
+  const sampled = [...series.keys()].filter(isOpened);
   let start = 0;
   plot.over.classList.toggle("opens", sampled.length > 0);
   plot.over.addEventListener("mousedown", (event) => (start = event.clientX));
@@ -314,7 +324,7 @@ function openGroups(plot, series, runs) {
     const distance = (i) => Math.abs(plot.valToPos(value(i), "y") - plot.cursor.top);
     const present = sampled.filter((i) => value(i) !== null);
     present.sort((a, b) => distance(a) - distance(b));
-    if (present.length) location.hash = `#groups/${series[present[0]].run}/${plot.data[0][at]}`;
+    if (present.length) location.href = address(present[0], plot.data[0][at]);
   });
 }
 

@@ -1,21 +1,16 @@
 "use strict";
-// One group: its completions, with rewards that can be moved and a G that can be thinned.
+// One group: its completions, with rewards that can be moved.
 
-/** One group, with rewards that can be moved and a G that can be thinned. */
+/** One group, with rewards that can be moved. */
 function groupDetail(run, group) {
   const { settings } = run;
   const logged = group.rows.map((row) => row.total);
   const totals = [...logged];
-  const size = totals.length;
   const isMovable =
     settings.multi_objective_aggregation !== "normalize_then_sum" && !totals.includes(null);
-  const isThin = () => count < size;
-  let order = [...totals.keys()]; // in which a thinner group takes the completions
-  let count = size;
   let isFolded = true;
   const head = html`<p class="sums" role="status"></p>`;
-  const thin = html`<p class="quiet after"></p>`;
-  const cards = group.rows.map((row, i) =>
+  const cards = group.rows.map((row) =>
     completionCard(run, group, row, limitsOf(run, totals), move),
   );
   for (const card of cards) card.slider.disabled = !isMovable;
@@ -37,23 +32,18 @@ function groupDetail(run, group) {
     unfold();
   }
   function refresh() {
-    isFolded = isFolded && !isThin();
     for (const button of buttons) button.hidden = !isFolded;
     for (const places of copies) {
       for (const i of places.slice(1)) cards[i].element.hidden = isFolded;
     }
-    const drawn = order.slice(0, count);
-    const rewards = drawn.map((i) => totals[i]);
-    const result = advantages(rewards, group.others, settings);
-    const gains = cards.map((_, i) =>
-      drawn.includes(i) ? result.advantages[drawn.indexOf(i)] : null,
-    );
-    const largest = Math.max(1, ...gains.map((gain) => Math.abs(gain || 0)));
+    const result = advantages(totals, group.others, settings);
+    const largest = Math.max(1, ...result.advantages.map((gain) => Math.abs(gain || 0)));
     cards.forEach((card, i) => {
-      card.show(totals[i], isMovable ? gains[i] : group.rows[i].advantage, largest);
+      const row = group.rows[i];
+      card.show(totals[i], isMovable ? result.advantages[i] : row.advantage, largest);
+      card.element.classList.toggle("left-out", !fitsRow(row, group.question));
     });
     head.replaceChildren(...sumsOf(result));
-    thin.textContent = thinInWords(result.mean);
   }
   function sumsOf({ mean, std, divisor }) {
     const isMoved = totals.some((total, i) => total !== logged[i]);
@@ -70,36 +60,13 @@ function groupDetail(run, group) {
       html`<span>mean <output data-mean=${mean}>${number(mean)}</output></span>`,
       html`<span>, std <output data-std=${std}>${number(std)}</output></span>`,
       isMoved ? `${equation} — you have moved rewards` : equation,
-    ];
-  }
-  function thinInWords(mean) {
-    if (!isThin())
-      return `G = ${size}. Fewer completions make a noisier baseline: move the slider.`;
-    const scatter = number(deviationOfMean(totals, count));
-    return (
-      `With ${count} of the ${size} the baseline is ${number(mean)}, with all it is` +
-      ` ${number(moments(totals).mean)}. Over all ways to draw ${count} of them it scatters by ±` +
-      ` ${scatter}.`
-    );
-  }
-  function setCount() {
-    count = Number(thinner.value);
-    refresh();
-  }
-  function drawOthers() {
-    order = shuffled(order);
-    refresh();
+      isMoved ? html` <button onclick=${reset}>As it was</button>` : null,
+    ].filter((part) => part !== null);
   }
   function reset() {
     logged.forEach((total, i) => (totals[i] = total));
-    order = [...totals.keys()];
-    count = size;
-    thinner.value = size;
     refresh();
   }
-  const isFixed = !isMovable || size < 3;
-  const thinner = html`<input type="range" min=${Math.min(2, size)} max=${size} value=${size}
-    disabled=${isFixed} aria-label="Completions in the group" oninput=${setCount}>`;
   refresh();
   const system = html`<details><summary>System prompt</summary>
     <pre class="said">${visible(group.system)}</pre></details>`;
@@ -110,10 +77,6 @@ function groupDetail(run, group) {
     <h2 class="asked">${visible(group.question)}</h2>
     <p>correct answer: <b>${visible(group.gold)}</b></p>
     ${head}
-    <div class="line thin after"><span>G</span>${thinner}
-      <button disabled=${isFixed} onclick=${drawOthers}>Draw others</button>
-      <button onclick=${reset}>As it was</button></div>
-    ${thin}
     <div class="completions">${cards.map((card) => card.element)}</div>
     ${group.system ? system : null}
   </div>`;
@@ -165,15 +128,14 @@ function completionCard(run, group, row, [lowest, highest], move) {
     <div class="line"><span>${steps ? "advantage without its steps" : "advantage"}</span>
       <span class="advantage" aria-hidden="true">${bar}</span>${gain}</div>
     ${steps ? steps.element : null}
-    <pre class="said">${visible(row.text)}</pre>
+    ${textOf(row.text)}
     ${row.length > row.text.length ? html`<p class="quiet">${cut}</p>` : null}
     <p class="quiet">${facts.join(", ")}</p>
   </article>`;
   function show(reward, advantage, largest) {
-    element.classList.toggle("left-out", advantage === null);
     earned.textContent = number(reward);
     slider.value = reward ?? 0;
-    gain.textContent = advantage === null ? "not drawn" : number(advantage);
+    gain.textContent = number(advantage);
     gain.dataset.value = advantage;
     bar.className = advantage < 0 ? "down" : "up";
     bar.style.width = `${(50 * Math.abs(advantage || 0)) / largest}%`;
@@ -207,13 +169,4 @@ function stepsOf({ steps, row }) {
     }
   }
   return { element, show };
-}
-
-function shuffled(items) {
-  const mixed = [...items];
-  for (let i = mixed.length - 1; i > 0; i--) {
-    const j = Math.floor(Math.random() * (i + 1));
-    [mixed[i], mixed[j]] = [mixed[j], mixed[i]];
-  }
-  return mixed;
 }

@@ -33,15 +33,7 @@ async function groupsView([step, group]) {
   const { groups, of, unreadable, why } = await ask(`${runIndex}/groups`);
   if (!groups.length && !unreadable) return html`<p>This run has written no completions yet.</p>`;
   const steps = [...new Set(groups.map((entry) => entry.step))];
-  // `matching`: the names of the groups that hold the words that are sought, or null.
-  const state = {
-    kind: "all",
-    order: "step",
-    step: "",
-    limit: GROUPS_LISTED,
-    words: "",
-    matching: null,
-  };
+  const state = { kind: "all", order: "step", step: "", limit: GROUPS_LISTED };
   let listed = groups; // those of the chosen kind
   let opened = null; // the name of the group that is shown
   let requests = 0;
@@ -52,8 +44,7 @@ async function groupsView([step, group]) {
   function refresh() {
     const [, fits] = KINDS_OF_GROUP[state.kind];
     const isStep = (entry) => state.step === "" || entry.step === Number(state.step);
-    const matches = (entry) => !state.matching || state.matching.has(nameOf(entry));
-    listed = groups.filter((entry) => fits(entry) && isStep(entry) && matches(entry));
+    listed = groups.filter((entry) => fits(entry) && isStep(entry) && isSought(entry));
     if (state.order !== "step") listed.sort(ORDERS[state.order][1]);
     count.replaceChildren(...countInWords());
     state.limit = Math.max(state.limit, placeOfOpened() + 1);
@@ -67,6 +58,12 @@ async function groupsView([step, group]) {
       );
     }
   }
+  /** Whether a completion of the group fits the page's filter. */
+  function isSought(entry) {
+    if (!isFiltered()) return true;
+    const { question, rows } = ANSWERS[`${runIndex}/group/${nameOf(entry)}`];
+    return rows.some((row) => fitsRow(row, question));
+  }
   const placeOfOpened = () => listed.findIndex((entry) => nameOf(entry) === opened);
   function countInWords() {
     const parts = [`${number(listed.length)} groups`];
@@ -77,7 +74,7 @@ async function groupsView([step, group]) {
     parts.push(".");
     if (unreadable)
       parts.push(...visible(` Not read: ${number(unreadable)} of its files. ${why}.`));
-    if (state.words && !listed.length) parts.push(...visible(` None holds “${state.words}”.`));
+    if (isFiltered() && !listed.length) parts.push(" No completion fits the filter.");
     return parts;
   }
   function entryOf(entry) {
@@ -123,17 +120,11 @@ async function groupsView([step, group]) {
     if (listed.length && placeOfOpened() < 0) show(listed[0]);
     else reveal(list);
   }
-  function search(words) {
-    state.words = words.trim();
-    const sought = state.words.toLowerCase();
-    const holds = (entry) => {
-      const { question, rows } = ANSWERS[`${runIndex}/group/${nameOf(entry)}`];
-      const texts = [question, ...rows.map((row) => row.text)];
-      return texts.some((text) => text.toLowerCase().includes(sought));
-    };
-    state.matching = sought ? new Set(groups.filter(holds).map(nameOf)) : null;
+  filter.changed = () => {
+    const isOpen = opened !== null;
     renew();
-  }
+    if (isOpen && placeOfOpened() >= 0) show(listed[placeOfOpened()]);
+  };
   // In place of the listener of the list that was here before.
   document.onkeydown = (event) => {
     const by = { j: 1, k: -1 }[event.key];
@@ -157,7 +148,7 @@ async function groupsView([step, group]) {
   requestAnimationFrame(() => reveal(list)); // once it is in the page
   return html`<div class="two reading">
     <section aria-label="Groups">
-      ${chooser(groups, steps, state, renew, search)}
+      ${chooser(groups, steps, state, renew)}
       <div class="steps">
         <button title="key k" onclick=${() => go(-1)}>← previous</button>
         <button title="key j" onclick=${() => go(1)}>next →</button>
@@ -168,7 +159,7 @@ async function groupsView([step, group]) {
 }
 
 /** What chooses the groups of the list. */
-function chooser(groups, steps, state, renew, search) {
+function chooser(groups, steps, state, renew) {
   const set = (key) => (value) => {
     state[key] = value;
     renew();
@@ -180,18 +171,10 @@ function chooser(groups, steps, state, renew, search) {
   }
   const orders = Object.entries(ORDERS).map(([key, [text]]) => [key, text]);
   const stepOptions = [["", "all"], ...steps.map((step) => [step, String(step)])];
-  let timer;
-  const typed = (event) => {
-    const { value } = event.target;
-    clearTimeout(timer);
-    timer = setTimeout(() => search(value), 300);
-  };
   return html`<div class="choices">
     ${choice("Step", stepOptions, state.step, set("step"))}
     ${choice("Show", kinds, state.kind, set("kind"))}
     ${choice("Order", orders, state.order, set("order"))}
-    <label class="choice"><span>Search questions and completions</span>
-      <input type="search" oninput=${typed}></label>
   </div>`;
 }
 

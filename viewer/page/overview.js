@@ -1,7 +1,6 @@
 "use strict";
 // The overview: how good each run's model is, what it was made of, and its curves.
 
-const TABLE_STEPS = 24; // of each run in the table
 const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
 const GOES_ON =
   "A run that goes on writes its page again at each evaluation; make view writes it at once.";
@@ -9,15 +8,26 @@ const GOES_ON =
 const isPolicy = (run) => run.stage === "grpo";
 const chip = (i) => `chip c${(i % COLOURS.length) + 1}`;
 
-/** The answers of all runs; `otherwise` for one whose files are not what a run wrote. */
-function askAll(question, otherwise) {
-  return Promise.all(app.runs.map((_, i) => ask(`${i}/${question}`).catch(() => otherwise)));
+/** The answers of these runs; `otherwise` for one whose files are not what a run wrote. */
+function askAll(question, otherwise, runs = app.runs) {
+  return Promise.all(runs.map((run) => ask(`${run.place}/${question}`).catch(() => otherwise)));
+}
+
+/** Where a view of a run is: in this page, or in the run's own, where this is the list of runs and
+ * it has one; else null. */
+function addressIn(run, view, place) {
+  const isList = "page" in run;
+  if (isList && !run.page) return null;
+  const names = [view, isList ? 0 : run.place, ...place.map(encodeURIComponent)];
+  return `${run.page ?? ""}#${names.join("/")}`;
 }
 
 async function overviewView() {
-  const { runs, curves } = app;
+  const { runs } = app;
+  const curves = runs.map((run) => run.columns);
   const [advice, results] = [await askAll("advice", []), await askAll("results", [])];
   const about = await askAll("about", null);
+  filter.changed = null;
   const hasSteps = curves.some(({ step }) => step.length);
   const charts = chartsOf(runs, curves);
   function drawAll() {
@@ -27,24 +37,16 @@ async function overviewView() {
   // A canvas is as wide as its figure, which has a width only once it is in the page.
   requestAnimationFrame(drawAll);
   const none = html`<p>No step was logged when this page was written.</p>`;
-  const rememberTable = (event) => (reading.isTableOpen = event.target.open);
+  const first = runs.length > 1 ? null : await opening(runs[0], results[0]);
   return html`<div>
-    <div class=${runs.length > 1 ? "tiles" : "tiles alone"}>
-      ${runs.map((run, i) => tile(run, curves[i], i, results[i]))}
-    </div>
+    ${first ?? html`<div class="tiles">${runs.map((run, i) => tile(run, i, results[i]))}</div>`}
+    ${warningsOf(runs, results)}
     ${hasSteps ? adviceOn(runs, advice) : none}
     ${runs.every((run) => run.finished) ? null : html`<p class="quiet">${GOES_ON}</p>`}
     ${inputsOf(runs, about)}
     ${charts.length ? controls(curves, drawAll, runs) : null}
     <div class="charts">${charts.map(({ figure }) => figure)}</div>
     ${hasSteps ? notLogged(runs, curves, results) : null}
-    ${
-      hasSteps
-        ? html`<details open=${reading.isTableOpen} ontoggle=${rememberTable}>
-            <summary>The curves as a table</summary>${tables(runs, curves, charts)}
-          </details>`
-        : null
-    }
   </div>`;
 }
 
@@ -88,61 +90,93 @@ function adviceOn(runs, advice) {
   const well = runs.filter((run, i) => isPolicy(run) && !advice[i].length);
   if (!well.length) return sections;
   const names = isSeveral ? ` in ${well.map((run) => run.name).join(", ")}` : "";
-  const sentence = `The rules of docs/trouble.md have found nothing to look at${names}.`;
+  const sentence = `No warnings${names}: no rule of docs/trouble.md applies.`;
   return [sections, html`<p class="quiet">${visible(sentence)}</p>`];
 }
 
-/** A run: how good its model is, then what it did in a few numbers. */
-function tile(run, columns, i, results) {
-  const facts = factsOf(run, columns).map(
-    ([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`,
-  );
-  const hardware = run.hardware.join(", ");
+/** What the reports of the runs warn of. */
+function warningsOf(runs, results) {
+  return runs.map((run, i) => {
+    const sentences = results[i].flatMap(({ warnings = [] }) => warnings);
+    if (run.stopped) sentences.unshift(run.stopped);
+    if (!sentences.length) return null;
+    const name = runs.length > 1 ? [visible(run.name), ": "] : null;
+    const lines = sentences.map((sentence) => html`<p>${name}<b>${visible(sentence)}</b></p>`);
+    return html`<section class="advice" aria-label="Warnings">${lines}</section>`;
+  });
+}
+
+/** What the page of one run begins with: what changed, how good its model is, a few numbers. */
+async function opening(run, results) {
+  const [main, ...others] = results;
+  return html`<div>
+    <section class="tile opening">
+      ${main ? await storyOf(main, 0) : null}
+      ${main ? resultOf(main, run, 0) : html`<p class="quiet">It was not evaluated yet.</p>`}
+    </section>
+    ${figuresOf(run)}
+    <section class="tile split">
+      ${others.map((result) => resultOf(result, run, 0))}
+      ${whatItDid(run)}
+    </section>
+  </div>`;
+}
+
+/** One of several runs. */
+function tile(run, i, results) {
   return html`<section class="tile">
     <h2><span class=${chip(i)}></span>${visible(run.name)}</h2>
     <div class="split">
-      ${results.map((result) => resultOf(result, i))}
-      <div>
-        <dl>${facts}</dl>
-        ${run.stopped ? html`<p>${visible(run.stopped)}</p>` : null}
-        ${timeOf(columns)}
-        ${hardware ? html`<p class="quiet">${visible(hardware)}</p>` : null}
-      </div>
+      ${results.map((result) => resultOf(result, run, i))}
+      ${whatItDid(run)}
     </div>
   </section>`;
 }
 
+function whatItDid(run) {
+  const facts = factsOf(run).map(
+    ([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`,
+  );
+  return html`<div><dl>${facts}</dl>${timeOf(run.columns)}</div>`;
+}
+
 /** [name, value] of what a run did. */
-function factsOf(run, columns) {
+function factsOf(run) {
+  const { columns } = run;
   const logged = (key) => (columns[key] || []).filter((value) => value !== null);
   const last = (values) => values[values.length - 1];
   const steps = run.steps || last(columns.step) || 0;
   const maxSteps = run.settings.max_steps > 0 ? run.settings.max_steps : steps;
   const state = run.finished ? "finished" : "not finished";
   const facts = [[state, `step ${number(steps)} of ${number(maxSteps)}`]];
-  const key = isPolicy(run) ? "reward" : "loss";
-  const values = logged(key);
-  if (values.length) facts.push([key, `${number(values[0])} → ${number(last(values))}`]);
   const accuracies = logged(ACCURACY);
   if (accuracies.length) {
     const first = columns.step[columns[ACCURACY].indexOf(accuracies[0])];
     const best = accuracies.reduce((a, b) => Math.max(a, b));
     const ends =
       `${percent(accuracies[0])} at step ${number(first)} →` + ` ${percent(last(accuracies))}`;
-    facts.push(["held out", `${ends}, best ${percent(best)}`]);
+    facts.push(["while it trained", `${ends}, best ${percent(best)}`]);
   }
   const tokens = last(logged("num_tokens"));
   if (tokens) facts.push(["tokens", number(tokens, 0)]);
   if (run.result) facts.push(["its weights", `from ${run.result}`]);
+  const peak = last(logged("memory/peak_gib"));
+  if (peak) facts.push(["GPU memory", `${number(peak, 1)} GiB at its peak`]);
+  if (run.hardware.length) facts.push(["on", visible(run.hardware.join(", "))]);
   return facts;
+}
+
+/** {total, spent} of the seconds of a run: in all, and of each part that took any. */
+function timeByPart(columns) {
+  const sum = (values) => values.reduce((a, b) => a + (b || 0), 0);
+  const parts = PARTS.map((part) => ({ part, seconds: sum(columns[`seconds/${part}`] || []) }));
+  const spent = parts.filter(({ seconds }) => seconds > 0);
+  return { total: sum(spent.map(({ seconds }) => seconds)), spent };
 }
 
 /** Where the run's time went, as a bar with its legend. */
 function timeOf(columns) {
-  const sum = (values) => values.reduce((a, b) => a + (b || 0), 0);
-  const parts = PARTS.map((part) => ({ part, seconds: sum(columns[`seconds/${part}`] || []) }));
-  const spent = parts.filter(({ seconds }) => seconds > 0);
-  const total = sum(spent.map(({ seconds }) => seconds));
+  const { total, spent } = timeByPart(columns);
   if (!total) return null;
   const pieces = spent.map(({ seconds }, i) => {
     const piece = html`<span class=${`c${(i % COLOURS.length) + 1}`}></span>`;
@@ -150,61 +184,60 @@ function timeOf(columns) {
     return piece;
   });
   const words = spent.map(({ part, seconds }) => `${part} ${percent(seconds / total)}`).join(", ");
-  const duration = total < 90 ? `${number(total, 1)} s` : `${number(total / 60, 1)} min`;
   return html`<div>
     <div class="parts" aria-hidden="true">${pieces}</div>
-    <p class="quiet">${duration}: ${words}</p>
+    <p class="quiet">${duration(total)}: ${words}</p>
   </div>`;
 }
 
-/**
- * A benchmark of run `i`: each model with its interval, the verdicts, and what was won and lost.
- */
-function resultOf({ benchmark, models, verdicts, flips, why }, i) {
+/** The verdict on a run's model and the one that it started from. */
+function ownVerdict({ verdicts = [], flips }) {
+  return verdicts.find(
+    ([before, after]) => flips && before === flips.before && after === flips.after,
+  );
+}
+
+/** A benchmark: the gain in words, each model with its interval, the verdicts, what changed. */
+function resultOf(result, run, i) {
+  const { benchmark, models, verdicts, flips, why } = result;
   if (!models) {
     return html`<section class="result">
       <h3>${visible(benchmark)}</h3><p class="quiet">${visible(why)}</p>
     </section>`;
   }
-  const isOwn = ([before, after]) => flips && before === flips.before && after === flips.after;
   const sentence = ([before, after, text]) => [
     visible(`${before} → ${after}: `),
     visible(text.replace(/(^|[ (])-(?=\d)/g, "$1−")),
   ];
-  const further = verdicts.filter((verdict) => !isOwn(verdict));
+  const verdict = ownVerdict(result);
+  const further = verdicts.filter((another) => another !== verdict);
   return html`<section class="result" aria-label=${`Result: ${benchmark}`}>
+    ${headlineOf(result)}
     <h3>${visible(benchmark)}<span
       class="quiet"> n = ${number(models[0].n)}, 95% intervals</span></h3>
     <div class="models">${models.map((model) => accuracyOf(model, i))}</div>
     ${why ? html`<p class="error">${visible(why)}</p>` : null}
-    ${verdicts.filter(isOwn).map((verdict) => html`<p class="verdict">${sentence(verdict)}</p>`)}
-    ${flips ? flipsOf(benchmark, flips, i) : null}
+    ${verdict ? html`<p class="verdict">${sentence(verdict)}</p>` : null}
+    ${flips ? flipsOf(benchmark, flips, run) : null}
     ${
-      verdicts.length > 1
+      further.length
         ? html`<ul class="quiet flips">
-            ${further.map((verdict) => html`<li>${sentence(verdict)}</li>`)}
+            ${further.map((another) => html`<li>${sentence(another)}</li>`)}
           </ul>`
         : null
     }
   </section>`;
 }
 
-/** How many questions were won and lost, and some of them, with links to them. */
-function flipsOf(benchmark, { before, after, counts, rows }, i) {
-  const address = (place) =>
-    `#changed/${i}/${[benchmark, before, after, place].map(encodeURIComponent).join("/")}`;
+/** How many questions were won and lost, with links to them. */
+function flipsOf(benchmark, { before, after, counts }, run) {
   const kinds = ["won", "lost"].map((kind) => {
     const text = `${number(counts[kind])} ${kind}`;
-    if (!counts[kind]) return html`<span class=${`kind ${kind}`}>${text}</span>`;
-    return html`<a class=${`kind ${kind}`} href=${address(kind)}>${text}</a>`;
+    const address = addressIn(run, "changed", [benchmark, before, after, kind]);
+    if (!counts[kind] || !address) return html`<span class=${`kind ${kind}`}>${text}</span>`;
+    return html`<a class=${`kind ${kind}`} href=${address}>${text}</a>`;
   });
-  const questions = rows.map(
-    (row) => html`<li><a href=${address(row.id)}>${visible(row.question)}</a> ${row.kind}</li>`,
-  );
-  return [
-    html`<p>${kinds}</p>`,
-    rows.length ? html`<ul class="quiet flips">${questions}</ul>` : null,
-  ];
+  return html`<p>${kinds}</p>`;
 }
 
 /** A model's accuracy with its interval, as a bar and in numbers. */
@@ -234,7 +267,8 @@ function controls(curves, redraw, runs) {
     };
     return html`<button aria-pressed=${isChosen} onclick=${choose}>${name}</button>`;
   });
-  const click = runs.some(isPolicy) ? " Click a point to open its step's groups." : "";
+  const isOpened = (run) => isPolicy(run) && addressIn(run, "groups", []) !== null;
+  const click = runs.some(isOpened) ? " Click a point to open its step's groups." : "";
   const isWhole = reading.zoom === null;
   return html`<div class="choices controls">
       <div class="choices" role="group" aria-label="Smoothing">
@@ -295,38 +329,4 @@ function inputRow(key, part, about) {
   const name = key.split(/(?<=[._])/).map((piece) => [visible(piece), html`<wbr>`]);
   const cells = about.map((inputs) => html`<td>${visible(inputs[part][key] ?? "")}</td>`);
   return html`<tr><th scope="row">${name}</th>${cells}</tr>`;
-}
-
-/** A table of the curves of each run, at some of its steps. */
-function tables(runs, curves, charts) {
-  const all = charts.flatMap(({ chart, series }) => series.map((line) => ({ ...line, chart })));
-  return runs.map((run, i) => {
-    const lines = all.filter((line) => line.run === i);
-    const steps = curves[i].step;
-    const every = Math.max(1, Math.ceil(steps.length / TABLE_STEPS));
-    const places = [...steps.keys()].filter((at) => at % every === 0 || at === steps.length - 1);
-    const rows = places.map((at) => {
-      const cells = lines.map((line) => html`<td>${tableCell(line, curves[i][line.key][at])}</td>`);
-      const step = String(steps[at]);
-      const link = html`<a href=${`#groups/${i}/${step}`}>${step}</a>`;
-      return html`<tr><th scope="row">${isPolicy(run) ? link : step}</th>${cells}</tr>`;
-    });
-    const heads = lines.map((line) => html`<th scope="col">${columnName(line)}</th>`);
-    return html`<div class="wide"><table>
-      <caption>${visible(run.name)}</caption>
-      <thead><tr><th scope="col">step</th>${heads}</tr></thead>
-      <tbody>${rows}</tbody>
-    </table></div>`;
-  });
-}
-
-function tableCell({ chart }, value) {
-  if (value === null) return "";
-  return chart.isShare ? percent(value) : number(value, 4);
-}
-
-function columnName({ chart, label, key }) {
-  if (key === "reward") return "reward";
-  if (chart.series instanceof RegExp) return label;
-  return label === key ? chart.title : `${chart.title} (${label})`;
 }

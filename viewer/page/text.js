@@ -91,6 +91,12 @@ function percent(value) {
   return value !== 0 && Math.abs(value) < 0.0005 ? "< 0.1%" : `${number(100 * value, 1)}%`;
 }
 
+/** The seconds as a person would say them: 8.3 h, 2 min, 45 s. */
+function duration(seconds) {
+  if (seconds > 5400) return `${number(seconds / 3600, 1)} h`;
+  return seconds > 90 ? `${number(seconds / 60, 0)} min` : `${number(seconds, 0)} s`;
+}
+
 /** Tell a screen reader what changed. */
 function announce(text) {
   document.getElementById("said").textContent = text;
