@@ -36,6 +36,9 @@ LARGE = 1_000_000_000
 STEP_SECONDS = (
     5  # seconds of a step that a GPU's speed leaves out: vLLM wakes, takes weights, sleeps
 )
+# The mean length of a completion, for a second estimate: between the 219 tokens of GSM8K in verl's
+# log of the Qwen recipes' settings and the 500 or so of MATH.
+USUAL_TOKENS = 350
 OTHER_HOURS = 0.2  # hours of loading, the warm start and the evaluations
 WITHOUT_VLLM = 2  # times as long
 FORMS = 100  # problems whose shortest completion in the form is measured
@@ -283,10 +286,14 @@ def _parameter_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fau
     parameters = sum(weight.numel() for weight in weights)
     if gpu and gpu.speed:
         speed = tokens_per_second(recipe, gpu, parameters / 1e9)
-        hours = hours_of_run(recipe, speed)
-        if hours:
+        at_most = hours_of_run(recipe, speed)
+        if at_most:
+            usual = hours_of_run(recipe, speed, USUAL_TOKENS)
             speed = float(f"{speed:.2g}")
-            say(f"GRPO: about {hours:.1f} h, if it does {speed:,.0f} tokens a second (docs/gpu.md)")
+            say(
+                f"GRPO: at most about {at_most:.1f} h, {usual:.1f} h at {USUAL_TOKENS} tokens a"
+                f" completion, if it does {speed:,.0f} tokens a second (docs/gpu.md)"
+            )
     if parameters <= SMALL:
         return
     size = f"{parameters / 1e9:.2g} B weights"
@@ -416,10 +423,16 @@ def tokens_per_second(recipe: Recipe, gpu: GPU, billions: float) -> float:
     return speed / WITHOUT_VLLM
 
 
-def hours_of_run(recipe: Recipe, speed: float) -> float | None:
-    """The hours of a run of so many tokens a second, if it is known how long it is."""
+def hours_of_run(recipe: Recipe, speed: float, length: float = math.inf) -> float | None:
+    """The hours of a run, if it is known how long it is.
+
+    Args:
+        speed: tokens a second.
+        length: the mean length of a completion in tokens; at most what it may have.
+    """
     size = size_of_run(recipe)
     if size is None:
         return None
-    steps, _, tokens = size
+    steps, completions, tokens = size
+    tokens = min(tokens, completions * length)
     return (tokens / speed + steps * STEP_SECONDS) / 3600 + OTHER_HOURS

@@ -12,7 +12,7 @@ import pytest
 
 from data import imports
 from evaluation import audit, findings
-from evaluation.findings import hours_of_run, tokens_per_second
+from evaluation.findings import USUAL_TOKENS, hours_of_run, tokens_per_second
 from machine import hardware
 from runs.identity import find_run
 from runs.writing import begin
@@ -159,6 +159,12 @@ def test_a_header_says_the_hours_that_check_prints(row):
         gpu = hardware.gpu_named(name)
         speed = tokens_per_second(recipe, gpu, row.billions)
         assert hours_of_run(recipe, speed) == pytest.approx(float(number), abs=0.06)
+        if name == "H100" and recipe.settings["grpo"]["max_completion_length"] > USUAL_TOKENS:
+            [usual] = re.findall(
+                rf"at {USUAL_TOKENS} tokens a completion ([\d.]+)", entries["hours"]
+            )
+            usual_hours = hours_of_run(recipe, speed, USUAL_TOKENS)
+            assert usual_hours == pytest.approx(float(usual), abs=0.06)
 
 
 def test_without_a_network_the_rest_is_checked(check_recipe, monkeypatch):
