@@ -107,7 +107,7 @@ def test_several_samples_a_problem(tmp_path):
     assert "base → grpo: +37.5" in text and "95% interval" in text
     accuracies, gain = gain_lines("", compare(tmp_path, ["base", "grpo"]))  # no first one was won
     assert accuracies.endswith(", avg@4: base 12.5% → grpo 50.0%")
-    assert gain == "38 more of 100 completions correct; 95% interval +30 to +45"
+    assert gain == "38 more of 100 completions correct; 95% interval +34 to +41"
     answers(tmp_path, "sft", [[True] * 4] * 40, **sampled, top_p=0.95)
     with pytest.raises(ValueError, match="sft and base cannot be compared: they differ in top_p"):
         write(tmp_path, ["base", "sft"])
