@@ -143,6 +143,15 @@ ARMS = {
         ),
         "GRPO, a third": Arm(grpo("grpo.max_steps=80"), 1280, "80 of 32"),
         "GRPO, three times": Arm(grpo("grpo.max_steps=720"), 11520, "720 of 32"),
+        "GRPO, three times, falling rate": Arm(
+            grpo("grpo.max_steps=720", "grpo.lr_scheduler_type=linear"), 11520, "720 of 32"
+        ),
+        "GRPO, three times, twice the rate": Arm(
+            grpo("grpo.max_steps=720", "grpo.learning_rate=1.0e-4"), 11520, "720 of 32"
+        ),
+        "GRPO, three times, each batch four times": Arm(
+            grpo("grpo.max_steps=1440", "grpo.num_iterations=4"), 11520, "1,440 of 32"
+        ),
         "RFT": Arm(rejection(), 3840, "350 of 64"),
         "RFT, half the updates": Arm(rejection(steps=1 / 2), 3840, "175 of 64"),
         "RFT, twice the updates": Arm(rejection(steps=2), 3840, "700 of 64"),
