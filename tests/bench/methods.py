@@ -92,17 +92,28 @@ def warm_start(task: Task, seed: int, folder: Path) -> Path:
     return folder.parent / "warm-start/sft"
 
 
-def grpo(*settings: str, start: Callable[[Task, int, Path], Path] = warm_start):
-    """GRPO from a stage's policy, with these settings in place of the recipe's."""
+def grpo(*settings: str):
+    """GRPO from the warm start, with these settings in place of the recipe's."""
 
     def train(task: Task, seed: int, folder: Path) -> Path:
-        first = start(task, seed, folder)
+        first = warm_start(task, seed, folder)
         if not (folder / "sft").exists():
             shutil.copytree(first, folder / "sft")
         stage("grpo", task, seed, folder, *settings)
         return folder / "grpo"
 
     return train
+
+
+def rejection_settings(
+    task: Task, policy: Path, problems: int, samples: int, steps: float
+) -> list[str]:
+    """What a warm start of rejection sampling from a policy has in place of the recipe's."""
+    own = f"problems: {problems}, samples: {samples}, keep: {samples}"
+    settings = [f"data.rejection_sampling={{{own}, model: {policy}}}"]
+    settings += ["data.worked=null"] * (task.recipe != TASKS["tiny"].recipe)
+    settings += [f"sft.max_steps={round(task.rft_steps * steps)}"]
+    return settings
 
 
 def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
@@ -116,14 +127,25 @@ def rejection(share: float = 1.0, rounds: int = 1, steps: float = 1.0):
         for number in range(rounds):
             samples = (task.samples + rounds - 1 - number) // rounds
             place = folder / f"round-{number + 1}"
-            own = f"problems: {problems}, samples: {samples}, keep: {samples}"
-            settings = [f"data.rejection_sampling={{{own}, model: {policy}}}"]
-            settings += ["data.worked=null"] * (task.recipe != TASKS["tiny"].recipe)
-            settings += [f"sft.max_steps={round(task.rft_steps * steps)}"]
+            settings = rejection_settings(task, policy, problems, samples, steps)
             stage("rejection-sampling", task, seed, place, *settings)
             stage("sft", task, seed, place, *settings)
             policy = place / "sft"
         return policy
+
+    return train
+
+
+def rejection_then_grpo(*settings: str):
+    """Rejection sampling on half of the budget, then GRPO from it, with these settings."""
+
+    def train(task: Task, seed: int, folder: Path) -> Path:
+        rejection(1 / 2)(task, seed, folder)
+        problems = round(task.completions / 2 / task.samples)
+        first = warm_start(task, seed, folder)
+        own = rejection_settings(task, first, problems, task.samples, steps=1.0)
+        stage("grpo", task, seed, folder / "round-1", *own, *settings)
+        return folder / "round-1/grpo"
 
     return train
 
@@ -160,7 +182,7 @@ ARMS = {
         "RFT in three rounds": Arm(rejection(rounds=3), 3840, "3 x 350 of 64"),
         "RFT in three rounds, three times": Arm(rejection(3, 3), 11520, "3 x 350 of 64"),
         "RFT, then GRPO": Arm(
-            grpo("grpo.max_steps=120", start=rejection(1 / 2)), 3840, "350 of 64, 120 of 32"
+            rejection_then_grpo("grpo.max_steps=120"), 3840, "350 of 64, 120 of 32"
         ),
     },
     "smollm2": {
@@ -179,12 +201,7 @@ ARMS = {
         ),
         "RFT in three rounds": Arm(rejection(rounds=3), 2880, "3 x 80 of 16"),
         "RFT, then GRPO, each batch twice": Arm(
-            grpo(
-                "grpo.num_iterations=2",
-                "grpo.max_steps=46",
-                "grpo.save_steps=46",
-                start=rejection(1 / 2),
-            ),
+            rejection_then_grpo("grpo.num_iterations=2", "grpo.max_steps=46", "grpo.save_steps=46"),
             2912,
             "80 of 16, 46 of 64",
         ),
