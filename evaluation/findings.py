@@ -41,6 +41,10 @@ STEP_SECONDS = (
 USUAL_TOKENS = 350
 OTHER_HOURS = 0.2  # hours of loading, the warm start and the evaluations
 WITHOUT_VLLM = 2  # times as long
+HTML = re.compile(
+    r"</?(?:p|br|div|span|b|i|em|strong|su[bp]|[uo]l|li|table|td|tr)\b[^<>]*>"
+    r"|&(?:amp|lt|gt|nbsp|quot|#\d{1,6});"
+)
 FORMS = 100  # problems whose shortest completion in the form is measured
 OFTEN = 100  # times that a problem may be asked
 
@@ -165,12 +169,19 @@ def _prompt_findings(recipe: Recipe, tokenizer, row: dict) -> Iterator[Fault]:
 
 
 def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fault]:
-    """Whether the data has letters that the tokenizer has no token for, or special tokens."""
+    """Whether the data has letters that the tokenizer has no token for, special tokens, or HTML."""
     for token in tokenizer.all_special_tokens:
         count = sum(token in row["problem"] for row in rows)
         if count:
             message = f"{count:,} problems hold {token}, a special token: take it out of the data"
             yield recipe.fault("warning", ("data", "train"), message)
+    marked = [row["problem"] for row in rows if HTML.search(row["problem"])]
+    if marked:
+        message = (
+            f"{len(marked):,} problems hold HTML, as {marked[0][:40]!r}: the model reads it as it"
+            " stands: take it out"
+        )
+        yield recipe.fault("warning", ("data", "train"), message)
     if tokenizer.unk_token_id is None:
         return
     texts = [str(row[key] or "") for row in rows for key in ("problem", "solution", "reasoning")]

@@ -80,6 +80,8 @@ def suspicion(gold: str, problem: str) -> Suspicion | None:
     damage = _damage(gold)
     if damage:
         return Suspicion(f"broken LaTeX: {damage}", [])
+    if gold.rstrip().endswith("?"):
+        return Suspicion("a question: are the columns of problem and answer swapped?", [])
     if SENTENCE.fullmatch(gold):
         return Suspicion("an answer has to say this sentence: mark its value, #### 5", [])
     match = _MEASUREMENT.fullmatch(gold)

@@ -79,6 +79,8 @@ def _as_rewards(values: Any) -> str:
     names = values
     if isinstance(values, str):
         names = re.split(r"[,\s]+", values)
+    if isinstance(names, list) and all(isinstance(name, dict) for name in names):
+        names = [key for name in names for key in name]
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         return ""
     rewards = ", ".join(f"{name}: {{weight: 1}}" for name in names)

@@ -83,6 +83,7 @@ set model.chat_template, if the tokenizer's own will not do <- template
 a prompt has no limit, and grpo.max_completion_length is that of a completion <- cutoff_len
 write a section adapter for LoRA, and none to train all weights <- finetuning_type
 write model.name_or_path <- from_pretrained FastLanguageModel
+write num_train_epochs, and max_steps: -1 beside it <- epochs
 verl's sections are other ones here: docs/migrate.md has their keys <- actor_rollout_ref trainer
 it is called data.rejection_sampling now <- own_solutions
 trl has no limit on prompts any more; one that leaves no room is left out <- max_prompt_length
@@ -92,6 +93,8 @@ leave it out; docs/examples/dpo.py trains with DPO on what a finished run sample
 """)
 # Rewards that are no longer built in.
 GONE_REWARDS = {
+    **dict.fromkeys(("accuracy_reward", "accuracy"), "write correct_answer"),
+    **dict.fromkeys(("format_reward", "think_format_reward"), "write format_tags"),
     "learned": "name the model itself, by its Hub id or folder, as org/model: {weight: 0.5}",
     "judge": "copy docs/examples/judge.py, and name its function under `rewards`",
 }

@@ -229,6 +229,12 @@ def _take_base(text: Text, path: Path, depth: int) -> Path:
     refusal = None
     if next(iter(text.values)) != "base":
         refusal = "write it first, since the base is read first"
+    elif (
+        isinstance(name, str)
+        and (path.parent / f"{Path(name).stem}.yaml").is_file()
+        and (not name.endswith(".yaml"))
+    ):
+        refusal = f"write {Path(name).stem}.yaml, the file of this folder"
     elif not isinstance(name, str) or not re.fullmatch(NAME, name):
         refusal = f"expected a file of this folder, such as tiny-arithmetic.yaml, got {name!r:.80}"
     elif base_path.exists() and base_path.samefile(path):

@@ -36,22 +36,34 @@ def type_fault(kind: CoreSchema, value: Any) -> str | None:
         is_word = isinstance(value, str) and re.fullmatch(r"[\w./~-]{1,80}", value)
         if is_word and type_fault(kind, [value]) is None:
             message += f"; write [{value}]"
-        elif isinstance(value, str) and type_fault(kind, _without_quotes(value)) is None:
-            message += f": write {value.strip()} without the quotes"
+        elif isinstance(value, dict) and type_fault(kind, [value]) is None:
+            message += f"; it is a list: write [{', '.join(map(str, value))}]"
+        elif isinstance(value, str):
+            message += _as_meant(kind, value)
         return message
     return None
 
 
-def _without_quotes(text: str) -> Any:
-    """The number or the switch that a text in quotes would be without them; None for another
-    text."""
+def _as_meant(kind: CoreSchema, text: str) -> str:
+    """`: write …` for a text that stands for a number or a switch of this type; else empty."""
+    plain = text.strip()
     switches = {"true": True, "false": False}
-    if text.strip() in switches:
-        return switches[text.strip()]
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return None
+    if plain.lower() in switches and type_fault(kind, switches[plain.lower()]) is None:
+        quotes = " without the quotes" if plain in switches else ""
+        return f": write {plain.lower()}{quotes}"
+    for written in (plain, plain.replace(",", "."), _share(plain)):
+        for read in (int, float):
+            with suppress(ValueError):
+                if type_fault(kind, read(written)) is None:
+                    quotes = " without the quotes" if written == plain else ""
+                    return f": write {written}{quotes}"
+    return ""
+
+
+def _share(text: str) -> str:
+    """`0.95` for `95%`; empty for another text."""
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d+)?) ?%", text)
+    return f"{float(match[1]) / 100:g}" if match else ""
 
 
 def _in_words(error: Mapping[str, Any]) -> str:

@@ -173,7 +173,11 @@ TYPES["model"] = {
 }
 TYPES["data"] = {
     "train": some(core.any_schema()),
-    **_same(integer(), "validation worked"),
+    "validation": expected(
+        "a number of problems from 1 up, or nothing for a fifth",
+        core.int_schema(strict=True, ge=1, le=MANY),
+    ),
+    "worked": integer(),
     "pass_rate": span(SHARE),
     "rejection_sampling": mapping(REJECTION_SAMPLING),
     "dir": text(r"(?!\w+://)" + FOLDER, "a folder"),

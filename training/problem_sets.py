@@ -192,9 +192,11 @@ def _unshared(recipe: Recipe, validation: int, choosing: int) -> Fault:
         f"{choosing:,} problems choose the checkpoint, and none of the {validation:,} that are held"
         " out is left to compare the stages"
     )
-    if validation > 1:
-        advice = f"write evaluate.checkpoint_problems: {validation // 2}, or leave it out"
-    else:
+    advice = f"write evaluate.checkpoint_problems: {validation // 2}, or leave it out"
+    if validation == 1 or not choosing:
+        message = (
+            f"{validation:,} held-out problems are too few to choose it and compare the stages"
+        )
         advice = "add problems, or leave grpo.eval_steps out"
     return Fault(recipe.place(*key), f"{'.'.join(key)}: {message}: {advice}")
 

@@ -131,9 +131,11 @@ def test_the_line_to_write_is_in_the_message(words, names):
 def test_a_recipe_by_another_name_says_how_it_is_named(tmp_path):
     (tmp_path / "own.yaml").write_text("base: own.yaml\n")
     (tmp_path / "w.yml").write_text("seed: 1\n")
+    (tmp_path / "short.yaml").write_text("base: own\n")
     messages = {
         tmp_path / "own.yaml": "own.yaml names itself",
         tmp_path / "w.yaml": "rename it to w.yaml",
+        tmp_path / "short.yaml": "write own.yaml, the file of this folder",
         "recipes/train.py.yaml": "a Python script is no recipe: docs/migrate.md",
         "recipes/Tiny-Dapo.yaml": "did you mean tiny-dapo?",
     }
