@@ -92,6 +92,9 @@ def test_a_shipped_recipe_is_clean(
     overrides = [f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]
     if name not in ("tiny-arithmetic", "tiny-tools"):
         overrides += [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
+    # Its tokenizer takes a token for each byte, and a worked solution has more.
+    if load_recipe(path).settings["grpo"]["max_completion_length"] < 100:
+        overrides.append("grpo.max_completion_length=256")
     if name.startswith("qwen3"):
         template = json.dumps((TEMPLATES / "qwen3.jinja").read_text())
         overrides.append(f"model.chat_template={template}")
@@ -196,7 +199,7 @@ def test_all_faults_of_a_round_are_answered_together(tmp_path, check_recipe, own
 
 def test_the_first_line_of_a_training_run_warns_too():
     quiet = run_stage("check", "--fast", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
-    assert quiet.stdout == quiet.stderr == ""
+    assert quiet.stderr == "" and quiet.stdout.startswith("audit: no reward hack earns more")
     group = "grpo.num_generations=2"
     warned = run_stage("check", "--fast", "recipes/tiny-arithmetic.yaml", group, "--stages", "grpo")
     line = "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2"
