@@ -224,8 +224,9 @@ def learned(settings: dict) -> dict:
     for key, value in settings.items():
         section, _, name = key.partition(".")
         is_free = section in STAGES and name in FREE_KEYS
-        # With validation problems, the checkpoint that is best of those saved is kept.
-        if name == "save_steps" and f"{section}.eval_steps" in settings:
+        # Where validation problems choose it, the best of the checkpoints that are saved is kept.
+        chooses = settings.get("evaluate.checkpoint_problems") != 0
+        if name == "save_steps" and f"{section}.eval_steps" in settings and chooses:
             is_free = False
         if not is_free and not (section == "rewards" and name.endswith(".timeout")):
             learned[key] = value

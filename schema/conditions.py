@@ -155,7 +155,10 @@ def _saving_key(values: Values) -> str:
 def _saves_every(values: Values) -> int | None:
     if values.grpo.save_strategy != "steps" or broken_cycle(values):
         return None
-    return getattr(values.grpo, _saving_key(values))
+    key = _saving_key(values)
+    if key == "eval_steps" and values.evaluate.checkpoint_problems == 0:
+        return None  # an evaluation that chooses no checkpoint saves none
+    return getattr(values.grpo, key)
 
 
 def saves_inside_a_cycle(values: Values) -> dict | None:
@@ -169,6 +172,8 @@ def saves_without_evaluation(values: Values) -> dict | None:
     every = _saves_every(values)
     between = values.grpo.eval_steps
     if not every or not between or every % between == 0 or saves_inside_a_cycle(values):
+        return None
+    if values.evaluate.checkpoint_problems == 0:
         return None
     multiple = lcm(between, values.sampled.aligned_steps)
     return {"saving": _saving_key(values), "every": every, "multiple": multiple}
@@ -284,8 +289,8 @@ def few_to_compare(values: Values) -> dict | None:
     if comparing is None:  # training/problem_sets.py says how many of the data's it is
         return None
     explanation = ""
-    if values.grpo.eval_steps:
-        choosing = values.evaluate.checkpoint_problems
+    choosing = values.evaluate.checkpoint_problems
+    if values.grpo.eval_steps and choosing != 0:
         if choosing is None:
             choosing = min(CHOOSING, comparing // 2)
         explanation = f" ({choosing} of the {comparing} choose the checkpoint)"

@@ -272,3 +272,13 @@ def _defaults(section: str) -> dict[str, Any]:
     for field in dataclasses.fields(OWN_SECTIONS[section]):
         values[field.name] = None if field.default is MISSING else field.default
     return values
+
+
+def even_batch(problems: int, at_most: int, processes: int) -> int:
+    """The largest batch of at most `at_most` problems that every process can fill, or 0. trl
+    averages the means of the batches, which is the share of correct answers only if all batches are
+    full."""
+    for size in range(at_most, 0, -1):
+        if problems % (size * processes) == 0:
+            return size
+    return 0

@@ -273,7 +273,10 @@ VALIDATION = [
     Rule(
         "grpo.eval_steps",
         lambda values: (
-            values.grpo.eval_steps and values.rewards and "correct_answer" not in values.rewards
+            values.grpo.eval_steps
+            and values.evaluate.checkpoint_problems != 0
+            and values.rewards
+            and "correct_answer" not in values.rewards
         ),
         "validation accuracy is the mean of the reward `correct_answer`, which this recipe lacks;"
         " add it, with weight 0 if it should not be paid",

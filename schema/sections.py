@@ -135,8 +135,8 @@ class Evaluate:
     `top_p`: of sampled answers: only the likeliest tokens that have this share of the probability.
     `control`: whether the base is also evaluated with a worked example in its prompt.
     `checkpoint_problems`: how many validation problems choose the checkpoint, where
-    `grpo.eval_steps` is set; the others compare the stages. Half by default, at most 192. Example:
-    `64`
+    `grpo.eval_steps` is set; the others compare. Half by default, at most 192; 0 keeps the last.
+    Example: `64`
     `patience`: training stops when the accuracy that chooses the checkpoint has been clearly below
     its best for so many evaluations while reward rises; 0 is never.
     """

@@ -24,6 +24,8 @@ MACHINE = "this machine"
 SHARE = "the share of one of {} processes"
 # Validation problems in a batch, for each completion of a training batch, if transformers answers.
 EVALUATED = 2
+# Validation problems of an evaluation that chooses no checkpoint: 5 points of standard error.
+OF_CURVE = 96
 SIZES = ("num_generations", "r")  # a page shows them even where they are defaults
 EVEN = 8  # so many processes, and 2 and 4, choose the checkpoint by the same problems
 
@@ -306,26 +308,41 @@ def _own_defaults(recipe: Recipe, section: str, processes: int) -> dict[str, Any
 
 
 def _validation_defaults(recipe: Recipe, processes: int) -> dict[str, Any]:
-    """Our defaults for trl's settings that go with `grpo.eval_steps`: one answer per problem, a
-    checkpoint with every evaluation, and the best checkpoint loaded at the end."""
+    """Our defaults for trl's settings that go with `grpo.eval_steps`: one answer per problem, and
+    where they choose the checkpoint one with each, and the best loaded at the end."""
     grpo = configs.shared("grpo", recipe.grpo, processes) or recipe.grpo
     values = configs.defaults("grpo") | grpo
-    if not values["eval_steps"]:
+    problems = evaluated_problems(recipe, recipe.data.validation or VALIDATION)
+    if not values["eval_steps"] or not problems:
         return {}
-    problems = choosing_problems(recipe, VALIDATION)
     at_most = EVALUATED * values["per_device_train_batch_size"]
     if values["use_vllm"]:
         # One batch, since for each batch vLLM wakes up, loads the weights and goes to sleep again.
         at_most = problems
-    return {
+    evaluation = {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
-        "per_device_eval_batch_size": even_batch(problems, at_most, processes),
+        "per_device_eval_batch_size": configs.even_batch(problems, at_most, processes),
+    }
+    if recipe.evaluate.checkpoint_problems == 0:
+        return evaluation
+    return evaluation | {
         "save_steps": values["eval_steps"],
         "load_best_model_at_end": True,
         "metric_for_best_model": ACCURACY,
         "greater_is_better": True,
     }
+
+
+def evaluated_problems(recipe: Recipe, validation: int) -> int:
+    """How many of so many validation problems an evaluation of the training asks: those that choose
+    the checkpoint, or where none does some that draw a curve, if a reward judges them."""
+    if recipe.evaluate.checkpoint_problems != 0:
+        return choosing_problems(recipe, validation)
+    if "correct_answer" not in recipe.rewards:
+        return 0
+    problems = min(OF_CURVE, validation)
+    return problems - problems % recipe.processes
 
 
 def choosing_problems(recipe: Recipe, validation: int) -> int:
@@ -337,16 +354,6 @@ def choosing_problems(recipe: Recipe, validation: int) -> int:
     if problems >= EVEN:
         problems -= problems % EVEN
     return problems - problems % recipe.processes
-
-
-def even_batch(problems: int, at_most: int, processes: int) -> int:
-    """The largest batch of at most `at_most` problems that every process can fill, or 0. trl
-    averages the means of the batches, which is the share of correct answers only if all batches are
-    full."""
-    for size in range(at_most, 0, -1):
-        if problems % (size * processes) == 0:
-            return size
-    return 0
 
 
 def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:

@@ -186,7 +186,8 @@ TYPES["prompt"] = {"system": text(r"[\s\S]{0,60000}", "a text")}
 TYPES["evaluate"] = {
     "benchmarks": of_type(list),
     "control": SWITCH,
-    **_same(integer(), "limit checkpoint_problems"),
+    "limit": integer(),
+    "checkpoint_problems": integer(0),
     "engine": one_of("transformers", "vllm"),
     "batch_size": integer(1, 65536),
     "max_new_tokens": integer(1, 2**20),

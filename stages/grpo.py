@@ -14,8 +14,9 @@ from console.faults import RunStopped
 from console.terminal import duration
 from data.problems import weighted
 from runs.state import altered
+from schema.configs import even_batch
 from schema.recipe import Recipe
-from schema.settings import OURS, even_batch
+from schema.settings import OURS
 from stages.frame import Start, Trained, Training, conclude, train_stage
 from training.problem_sets import share_validation
 from training.watch import advice_on

@@ -5,7 +5,7 @@ import copy
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -52,12 +52,20 @@ class GreedyEvaluation:
             vars(generator).update(greedy)
             config.update(greedy)
             self.log_completions = False  # this step's file is for its training completions
-            return super().evaluate(*args, **kwargs)
+            with self.random_numbers():
+                return super().evaluate(*args, **kwargs)
         finally:
             vars(generator).update(sampling)
             config.update(config_before)
             self.log_completions = self.args.log_completions
             self._logs = logs_before
+
+    def random_numbers(self) -> AbstractContextManager:
+        """Those that an evaluation draws, for the order of its problems. One that chooses no
+        checkpoint takes none from the training, which goes on as if there had been none."""
+        if self.args.load_best_model_at_end:
+            return nullcontext()
+        return own_random_numbers(self.args.seed, self.accelerator.device)
 
     def sample_same_questions(self):
         """Sample a few validation questions, the same ones at each evaluation, from the same seed,

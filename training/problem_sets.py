@@ -19,7 +19,7 @@ from schema.conditions import points_shown_by
 from schema.names import benchmark_label, missing_columns, name_and_arguments
 from schema.recipe import Recipe
 from schema.sections import VALIDATION
-from schema.settings import choosing_problems
+from schema.settings import choosing_problems, evaluated_problems
 from schema.stages import STAGES, finished
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _say_shares(recipe: Recipe, problems: int, validation: int):
     choosing = 0
     if not validation:  # of problems that are not all there
         return
-    if recipe.settings["grpo"]["eval_steps"]:
+    if recipe.settings["grpo"]["eval_steps"] and recipe.evaluate.checkpoint_problems != 0:
         choosing = choosing_problems(recipe, validation)
         if not 0 < choosing < validation:
             raise RecipeError([_unshared(recipe, validation, choosing)])
@@ -248,13 +248,15 @@ def why_mixed(values: list) -> str | None:
 
 
 def share_validation(recipe: Recipe, validation: list[dict]) -> tuple[list[dict], list[dict]]:
-    """(problems that choose the checkpoint while training, those that compare the stages
-    afterwards): never the same, for a checkpoint chosen by a measurement looks better in it than it
-    is."""
+    """(problems that are asked while training, those that compare the stages afterwards): never the
+    same where the former choose the checkpoint, for one chosen by a measurement looks better in it
+    than it is."""
     if not recipe.settings["grpo"]["eval_steps"]:
         return [], validation
-    choosing = choosing_problems(recipe, len(validation))
-    return validation[:choosing], validation[choosing:]
+    number = evaluated_problems(recipe, len(validation))
+    if recipe.evaluate.checkpoint_problems == 0:
+        return validation[:number], validation
+    return validation[:number], validation[number:]
 
 
 def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:

@@ -21,6 +21,7 @@ from schema.settings import Machine, require_values, section_class, size_of_run
 from schema.text import value_of
 from tests.support import SHIPPED, read_recipe
 from tests.tables import cases, lacking, rows, yaml_text
+from training.problem_sets import share_validation
 
 RECIPES = [Path(path) for path in SHIPPED]
 assert len(RECIPES) >= 6
@@ -234,6 +235,30 @@ def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
         overrides = [f"grpo.{override}", "grpo.per_device_train_batch_size=8"]
         recipe = load_recipe(path, overrides)
         assert recipe.settings["grpo"]["save_steps"] == steps
+
+
+@pytest.mark.parametrize(
+    ("overrides", "processes", "number"),
+    [
+        (["data.validation=600"], 1, 96),
+        (["data.validation=50"], 4, 48),
+        (["data.validation=3"], 4, 0),
+        (["data.validation=600", "rewards={format_tags: {weight: 1}}"], 1, 0),
+    ],
+)
+def test_an_evaluation_that_chooses_no_checkpoint_takes_no_problem_away(
+    overrides, processes, number
+):
+    """Nor does it decide when a checkpoint is saved, or which weights a run ends with."""
+    overrides = [*overrides, "grpo.num_iterations=3"]
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides, processes=processes)
+    rows = [{"problem": str(i)} for i in range(recipe.data.validation)]
+    assert share_validation(recipe, rows) == (rows[:number], rows)
+    grpo = recipe.settings["grpo"]
+    assert (grpo["eval_strategy"] == "steps") == (number > 0)
+    assert not grpo["load_best_model_at_end"] and grpo["save_steps"] == 51
+    if number:
+        assert number % (grpo["per_device_eval_batch_size"] * processes) == 0
 
 
 @cases(__file__, "processes_share_a_step")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from transformers import TrainerControl, TrainerState
 
-from schema.configs import ACCURACY, EVAL_CORRECT
-from schema.settings import even_batch
+from schema.configs import ACCURACY, EVAL_CORRECT, even_batch
 from tests.tables import cases, lacking
 from training.callbacks import KeepBest
 from training.scoring import Scores

@@ -15,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from evaluation import engines
 from machine.launch import on_this_machine
-from schema import configs
+from schema.configs import ACCURACY
 from schema.recipe import RecipeError, load_recipe
 from schema.settings import Machine, training_config
 from stages import probe_memory
@@ -153,8 +153,20 @@ def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
 
     for model in (trainer.model, trainer.ref_model):
         model.register_forward_pre_hook(seen, with_kwargs=True)
-    assert configs.ACCURACY in trainer.evaluate()
+    assert ACCURACY in trainer.evaluate()
     assert max(sizes) == 16 < trainer.args.per_device_eval_batch_size
+
+
+def test_an_evaluation_that_chooses_no_checkpoint_leaves_the_weights_as_they_are(chain, tmp_path):
+    logged = []
+    for steps in ("2", "null"):
+        overrides = [*CHAIN, f"grpo.eval_steps={steps}", "evaluate.checkpoint_problems=0"]
+        run = tiny(*overrides, f"output_dir={tmp_path / steps}")
+        trainer = trainer_of(run, validates=steps == "2", warm_start=chain / "sft")
+        trainer.train()
+        logged.append([line["step"] for line in trainer.state.log_history if ACCURACY in line])
+    assert logged == [[2, 4, 6, 8], []]
+    assert same_weights(tmp_path / "2/grpo/checkpoint-8", tmp_path / "null/grpo/checkpoint-8")
 
 
 def test_the_questions_that_every_evaluation_samples_change_nothing_else(chain, tmp_path):
