@@ -311,7 +311,8 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
     blind = dict(blind_rewards(table, recipe))
     teaches_nothing = blind.keys() == {name for name, weight in recipe.weights.items() if weight}
     level = "error" if audits_before_training() else "warning"
-    way_out = f": {make_command('audit', recipe)} lists all; AUDIT=off make … trains all the same"
+    way_out = f": {make_command('audit', recipe)} lists all (docs/rewards.md); AUDIT=off make …"
+    way_out += " trains all the same"
     for name, message in blind.items():
         if teaches_nothing:
             yield recipe.fault(level, ("rewards", name), message + way_out)

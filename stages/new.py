@@ -17,6 +17,7 @@ from console.terminal import make_line, quiet_libraries, say
 from data import SETS, imports
 from data.files import FILE_TYPES, DataError
 from data.guess import Guess, guess, rows_of, without_body
+from data.own import at
 from data.problems import HUB_ADDRESS, HUB_CONFIG, data_set
 from schema.conditions import FORMAT, TRUTH
 from schema.recipe import Recipe, load_recipe
@@ -50,10 +51,10 @@ def main(
     base = _name_of(base)
     base_recipe = _base_recipe(base)
     rewards = _rewards(base_recipe, reward)
-    name, config, guessed = _read(data)
+    name, config, guessed, decimals = _read(data)
     has_reasoning = not guessed.columns or "reasoning" in guessed.columns
     entry = _entry(name, config, without_body(guessed.columns))
-    text = _text(path.stem, base_recipe, entry, has_reasoning, rewards)
+    text = _text(path.stem, base_recipe, entry, has_reasoning, rewards, decimals)
     path.write_text(text, encoding="utf-8")
     try:
         written = load_recipe(path)
@@ -144,9 +145,13 @@ def _functions(reward: str) -> list[str]:
     return names
 
 
-def _read(data: str) -> tuple[str, str | None, Guess]:
-    """The name of a data set, its configuration on the Hub where the user named one, and the
-    columns that are taken. Raises RecipeError where it cannot be used."""
+def _read(data: str) -> tuple[str, str | None, Guess, bool]:
+    """The name of a data set, its configuration on the Hub where the user named one, the columns
+    that are taken, and whether a tenth of the answers are decimals.
+
+    Raises:
+        RecipeError: it cannot be used.
+    """
     name, config = data, None
     match = HUB_ADDRESS.fullmatch(data) or HUB_CONFIG.fullmatch(data)
     if match and not Path(data).exists():
@@ -162,7 +167,9 @@ def _read(data: str) -> tuple[str, str | None, Guess]:
         if name not in message:
             message = f"{name}: {message}"
         raise RecipeError([f"DATA={data}: {message}" if data != name else message]) from None
-    return name, config, guessed
+    golds = [str(at(row, guessed.columns.get("answer", ""))) for row in rows or []]
+    decimals = sum(re.search(r"\d\.\d", gold) is not None for gold in golds)
+    return name, config, guessed, decimals > len(golds) / 10
 
 
 def _entry(name: str, config: str | None, columns: dict[str, str]) -> str:
@@ -177,7 +184,9 @@ def _entry(name: str, config: str | None, columns: dict[str, str]) -> str:
     return f"{_yaml(name)}: {_yaml(arguments)}"
 
 
-def _text(stem: str, base: Recipe, entry: str, has_reasoning: bool, rewards: dict) -> str:
+def _text(
+    stem: str, base: Recipe, entry: str, has_reasoning: bool, rewards: dict, decimals: bool
+) -> str:
     """The recipe as it is written."""
     base_text = (RECIPES / f"{base.name}.yaml").read_text("utf-8")
     needs = header(base_text)[1].get("needs", "see its base")
@@ -195,7 +204,7 @@ def _text(stem: str, base: Recipe, entry: str, has_reasoning: bool, rewards: dic
     for key in ("worked", "pass_rate"):
         if getattr(base.data, key) is not None:
             lines.append(f"  {key}: null   # the base's is of its own problems")
-    lines += ["rewards:", *_reward_lines(base, rewards)]
+    lines += ["rewards:", *_reward_lines(rewards, decimals)]
     if base.sft is not None and base.data.rejection_sampling is None and not has_reasoning:
         lines.append("sft: null   # no column has worked solutions to begin with")
     lines.append("evaluate:")
@@ -205,7 +214,9 @@ def _text(stem: str, base: Recipe, entry: str, has_reasoning: bool, rewards: dic
     return "\n".join(lines) + "\n"
 
 
-def _reward_lines(base: Recipe, rewards: dict[str, float | None]) -> Iterator[str]:
+def _reward_lines(rewards: dict[str, float | None], decimals: bool) -> Iterator[str]:
+    if decimals:
+        yield "  # {weight: 1.0, tolerance: 0.01} also pays a number within a hundredth of its gold"
     for name, weight in rewards.items():
         if weight is None:
             yield f"  {_yaml(name)}: null   # the base's, for its own problems"

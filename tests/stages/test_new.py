@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from console.faults import RecipeError
+from data import guess, own
 from schema.recipe import load_recipe
 from stages import new
 from stages.make import commands
@@ -41,6 +42,8 @@ def write_data(folder: Path):
     (folder / "sums.json").write_text(json.dumps(rows))
     worked = [{"q": question, "a": answer, "steps": "I count it out."} for question, answer in SUMS]
     (folder / "worked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in worked))
+    halves = "".join(f"{question},{answer}.5 m\n" for question, answer in SUMS)
+    (folder / "halves.csv").write_text(f"problem,answer\n{halves}")
     (folder / "empty.csv").write_text("problem,answer\n")
     (folder / "bare.csv").write_text("What is 0 + 1?,1\nWhat is 0 + 2?,2\n")
 
@@ -78,6 +81,22 @@ def test_a_recipe_that_is_there_stays(recipe, tmp_path):
     with pytest.raises(RecipeError, match=f"RECIPE={recipe.stem}-2 is free"):
         new.main(recipe.stem, str(tmp_path / "sums.csv"), "tiny-arithmetic")
     assert recipe.read_text() == "mine"
+
+
+def test_a_set_of_the_hub_is_named_with_its_configuration(recipe, monkeypatch):
+    asked = []
+
+    def read(name, config, *_):
+        asked.append((name, config))
+        return [{"question": f"{n} + 1?", "answer": f"So\n#### {n + 1}"} for n in range(10)]
+
+    for module in (guess, own):
+        monkeypatch.setattr(module, "from_hub", read)
+    new.main(
+        recipe.stem, "https://huggingface.co/datasets/a/b/viewer/main/train", "tiny-arithmetic"
+    )
+    entry = "a/b: {config: main, columns: {problem: question, answer: answer}}"
+    assert entry in recipe.read_text() and set(asked) == {("a/b", "main")}
 
 
 @pytest.mark.train
