@@ -189,7 +189,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     with pytest.raises(RecipeError, match="holds no finished run"):
         run_pages.write(read_run(run))
     (run / "kept").rename(run / "summary.json")
-    program = "import sys; from pathlib import Path; from runs.lock import lock\n"
+    program = "import sys; from pathlib import Path; from runs.files import lock\n"
     program += "lock(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     with start_command([sys.executable, "-c", program, str(run)], **pipes) as holder:

@@ -51,7 +51,7 @@ def test_a_folder_that_was_only_locked_is_removed(tmp_path):
 
 
 LOCK = """
-import sys; from pathlib import Path; from runs.lock import lock
+import sys; from pathlib import Path; from runs.files import lock
 folder = Path(sys.argv[1])
 lock(folder)
 (folder / ".lock").read_text()
