@@ -199,11 +199,22 @@ def unread_options(values: Values) -> dict | None:
     return {"unread": ", ".join(sorted(unread))} if unread else None
 
 
-def repeated_benchmarks(values: Values) -> dict | None:
+def _labels(values: Values) -> list[str]:
     labels = []
     for entry in names.entries_of(values.evaluate.benchmarks):
         if isinstance(entry, str) or (isinstance(entry, dict) and entry):
             labels.append(names.benchmark_label(entry))
+    return labels
+
+
+def taken_label(values: Values) -> dict | None:
+    """A benchmark's label that is the name of another folder of the evaluation."""
+    label = next(iter({*names.TAKEN_LABELS} & {*_labels(values)}), None)
+    return {"label": label} if label else None
+
+
+def repeated_benchmarks(values: Values) -> dict | None:
+    labels = _labels(values)
     repeated = [f"{label} {times} times" for label, times in Counter(labels).items() if times > 1]
     return {"labels": ", ".join(repeated)} if repeated else None
 

@@ -140,6 +140,9 @@ def samplings(recipe: Recipe) -> dict[str, Sampling]:
     return by_label
 
 
+# What an evaluation's folder holds beside the folders of benchmarks: the completions for validation
+# problems, by their former name too, and those of models that the user names.
+TAKEN_LABELS = ("validation", "held-out", "models")
 ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
 # Keys of a data set that are not arguments of its function: of every set, of a set to train on, and
 # of a benchmark.

@@ -179,6 +179,11 @@ EVALUATE = [
         " it out (evaluate.benchmarks: [] for none)",
     ),
     Rule(
+        "evaluate.benchmarks",
+        conditions.taken_label,
+        "one is called {label}, and eval/{label} holds other completions: rename its file",
+    ),
+    Rule(
         "evaluate.samples",
         lambda values: values.evaluate.samples > 1 and not values.evaluate.temperature,
         "{evaluate.samples} greedy answers to a problem would all be the same; set"

@@ -13,6 +13,7 @@ of their own (`schema.values.MAY_BE_NOTHING`), and keep it.
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,8 +84,17 @@ def saved(file: Path) -> dict:
 
 
 def value_of(text: str) -> Any:
-    """The value of a YAML text. Raises what `read` raises."""
-    return read(text)[0]
+    """The value of a YAML text.
+
+    Raises:
+        Unreadable: as `read` does, or a key stands twice in a mapping.
+    """
+    value, lines = read(text)
+    counts = Counter(keys for keys, _ in lines)
+    for keys, line in lines:
+        if counts[keys] > 1:
+            raise Unreadable(f"the key {keys[-1]} stands twice: keep one of them", line)
+    return value
 
 
 def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
