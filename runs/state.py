@@ -219,6 +219,9 @@ def recipe_of(run: Path) -> Recipe:
     Raises:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
+    file = run / "recipe.yaml"
+    if not file.is_file():
+        raise RecipeError([f"{file} is not there: put it back"])
     folder = str(run.parent)
     # YAML reads a plain path as it stands. Any other is quoted, without escapes: YAML reads no
     # surrogates.
@@ -226,7 +229,7 @@ def recipe_of(run: Path) -> Recipe:
         folder = json.dumps(folder, ensure_ascii=False)
     # Its model is asked where it is, as when the run began; nothing of it is sent anywhere.
     place = [f"output_dir={folder}"]
-    return load_recipe(run / "recipe.yaml", place, reads_anywhere=True)
+    return load_recipe(file, place, reads_anywhere=True)
 
 
 # Checkpoints -------------------------------------------------------------------------------------
