@@ -49,7 +49,7 @@ known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", 
   sys.exit("".join(f"EXTRAS={each}: there is no such part; there are: {chr(44).join(known)}\n" for each in sys.argv[1:] if each not in known).strip() or 0)
 
 # The Dockerfile installs before it copies the code, and where there is no GPU. torch for CPUs asks no driver.
-would_run = $(if $(wildcard machine),$(if $(filter cpu,$(TORCH)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m machine.hardware $(WANTED))
+would_run = $(if $(wildcard machine),$(if $(filter cpu,$(TORCH)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m machine.hardware)
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14) and "Python 3.11 to 3.14 is needed: make PYTHON=python3.12")'

@@ -245,24 +245,6 @@ def _unusable(why: str) -> str:
     )
 
 
-def old_glibc(parts: list[str]) -> str | None:
-    """What is wrong with the C library for these parts of the environment, or None. Without wheels,
-    pip would call compilers that are not there: of torch, and for vLLM of llguidance and, on Arm,
-    tilelang."""
-    name, version = platform.libc_ver()
-    package = "torch"
-    minor = 28
-    if "vllm" in parts:
-        package = "vLLM"
-        minor = 34 if platform.machine() == "aarch64" else 31
-    if name != "glibc" or int(version.split(".")[1]) >= minor:
-        return None
-    return (
-        f"{package} needs glibc 2.{minor}, and this system has {version}: take a newer system, or"
-        " the Dockerfile"
-    )
-
-
 def no_compiler() -> str | None:
     """What Triton lacks for a GPU, or None. Before its first kernel it compiles a launcher, with
     the compiler and the header that triton/runtime/build.py takes."""
@@ -380,4 +362,4 @@ def gpu_named(text: str) -> GPU:
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(filter(None, [old_gpus(), old_driver(), old_glibc(sys.argv[1:])])) or 0)
+    sys.exit("\n".join(filter(None, [old_gpus(), old_driver()])) or 0)

@@ -320,8 +320,8 @@ def load_model(
 
 
 def require_modules(recipe: Recipe, model: PreTrainedModel):
-    """Refuse an adapter that names modules, parameters or layers which the model does not have:
-    peft silently ignores such names as long as another name exists.
+    """Refuse an adapter that names modules or parameters which the model does not have: peft
+    silently ignores such names as long as another name exists.
 
     Raises:
         RecipeError: names the first missing name, and the nearest name that exists.
@@ -333,12 +333,6 @@ def require_modules(recipe: Recipe, model: PreTrainedModel):
     _require_names(recipe, "target_parameters", "parameter", parameters)
     for key in ("rank_pattern", "alpha_pattern"):
         _require_names(recipe, key, "module", modules + parameters)
-    layers = (recipe.adapter or {}).get("layers_to_transform") or []
-    count = model.config.get_text_config().num_hidden_layers
-    numbers = layers if isinstance(layers, list) else [layers]
-    if max(numbers, default=0) >= count:
-        message = f"{layers} is too high: the model's layers are 0 to {count - 1}"
-        raise RecipeError([recipe.fault("error", ("adapter", "layers_to_transform"), message)])
 
 
 def _require_names(recipe: Recipe, key: str, kind: str, existing: list[str]):

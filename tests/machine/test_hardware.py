@@ -89,16 +89,6 @@ def test_the_driver_is_for_the_cuda_that_is_locked():
     assert f"\ncuda-toolkit=={hardware.CUDA}.0." in (ROOT / "requirements.lock").read_text()
 
 
-@cases(__file__, "a_c_library_without_wheels_is_told_before_anything_is_downloaded")
-def test_a_c_library_without_wheels_is_told_before_anything_is_downloaded(
-    libc, processor, parts, message, monkeypatch
-):
-    monkeypatch.setattr(hardware.platform, "libc_ver", lambda: tuple(libc.split(" ")))
-    monkeypatch.setattr(hardware.platform, "machine", lambda: processor)
-    fault = hardware.old_glibc(parts)
-    assert fault is None if message is None else message in fault
-
-
 CPU_CHOSEN = [("CUDA_VISIBLE_DEVICES", "-1"), ("CUDA_VISIBLE_DEVICES", "")]
 
 

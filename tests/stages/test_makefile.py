@@ -350,7 +350,7 @@ def test_setup_refuses_a_python_for_which_torch_has_no_wheels(version, monkeypat
 
 
 def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
-    question, download = "-m machine.hardware dev vllm\n", "uv pip install"
+    question, download = "-m machine.hardware\n", "uv pip install"
     # nothing to ask with: the Dockerfile copies it later
     assert question not in setup(checkout, "EXTRAS=vllm")
     (checkout / "machine").mkdir()
@@ -361,7 +361,7 @@ def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
 
 
 def test_the_question_of_setup_needs_no_package():
-    command = [sys.executable, "-S", "-m", "machine.hardware", "dev"]
+    command = [sys.executable, "-S", "-m", "machine.hardware"]
     done = capture(command, env={"CUDA_VISIBLE_DEVICES": "-1"})
     assert done.returncode == 0, done.stderr
 
