@@ -51,6 +51,10 @@ def main(words: list[str]):
             sys.exit(code)
 
 
+# The options that the environment may set too; a job script does.
+FROM_ENVIRONMENT = ("RECIPE", "ARGS", "ACCELERATE", "PROCESSES")
+
+
 def as_chosen(environment: Mapping[str, str], options: list[str]) -> dict[str, str]:
     """The environment without the options of stages that make's command line does not set: a GPU or
     a FILE there may be another program's.
@@ -61,7 +65,7 @@ def as_chosen(environment: Mapping[str, str], options: list[str]) -> dict[str, s
     of_stages = set()
     for stage in STAGES.values():
         of_stages |= {option.variable for option in stage.options}
-    unset = of_stages.difference(options)
+    unset = of_stages.difference(options, FROM_ENVIRONMENT)
     return {name: value for name, value in environment.items() if name not in unset}
 
 

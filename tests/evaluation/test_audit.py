@@ -83,7 +83,7 @@ def test_grpo_begins_with_honest_rewards_and_leaves_a_broken_one_to_the_training
     assert "audit: no reward hack earns more than an honest answer, of 53 ways" in done.stdout
     own_file("own.py", "def away(completions, **columns):\n    raise ConnectionError('no judge')\n")
     done = run_stage("check", "--fast", *recipe, "rewards.own.away={weight: 0.1}", *BEGIN_GRPO)
-    assert "audit: the rewards were not tried: rewards.own.away: no judge" in done.stderr
+    assert "rewards: they were not tried: rewards.own.away: no judge" in done.stderr
 
 
 def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):

@@ -168,7 +168,8 @@ def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_pat
         local, is_complete = read_here(load_recipe("recipes/tiny-arithmetic.yaml", words))
         return of_data(local, is_complete, sft)[1]
 
-    alone, exam = f"data.train=[{mine}]", f"evaluate.benchmarks=[{mine}]"
+    (tmp_path / "exam.csv").write_text(mine.read_text())
+    alone, exam = f"data.train=[{mine}]", f"evaluate.benchmarks=[{tmp_path}/exam.csv]"
     assert faults(f"data.train=[{mine}, some/set]", exam, sft=True) == []
     assert "every problem is also in a benchmark" in str(faults(alone, exam, sft=False))
     assert faults(alone, sft=False) == []
