@@ -80,7 +80,7 @@ def suspicion(gold: str, problem: str) -> Suspicion | None:
     damage = _damage(gold)
     if damage:
         return Suspicion(f"broken LaTeX: {damage}", [])
-    if gold.rstrip().endswith("?"):
+    if gold.rstrip().endswith("?") and len(gold.split()) > 2:
         return Suspicion("a question: are the columns of problem and answer swapped?", [])
     if SENTENCE.fullmatch(gold):
         return Suspicion("an answer has to say this sentence: mark its value, #### 5", [])

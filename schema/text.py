@@ -236,15 +236,13 @@ def _take_base(text: Text, path: Path, depth: int) -> Path:
     """Remove the key `base` from a file's text, and return the path of the file that it names."""
     name = text.values["base"]
     base_path = path.parent / str(name)
+    short = str(name).removesuffix(".yml")
+    is_short = isinstance(name, str) and re.fullmatch(NAME, f"{short}.yaml")
     refusal = None
     if next(iter(text.values)) != "base":
         refusal = "write it first, since the base is read first"
-    elif (
-        isinstance(name, str)
-        and (path.parent / f"{Path(name).stem}.yaml").is_file()
-        and (not name.endswith(".yaml"))
-    ):
-        refusal = f"write {Path(name).stem}.yaml, the file of this folder"
+    elif is_short and (path.parent / f"{short}.yaml").is_file():
+        refusal = f"write {short}.yaml, the file of this folder"
     elif not isinstance(name, str) or not re.fullmatch(NAME, name):
         refusal = f"expected a file of this folder, such as tiny-arithmetic.yaml, got {name!r:.80}"
     elif base_path.exists() and base_path.samefile(path):
