@@ -291,7 +291,7 @@ def test_the_best_checkpoint_by_validation_accuracy_is_kept(chain, tmp_path):
     assert same_weights(tmp_path / "grpo", tmp_path / f"grpo/checkpoint-{best}")
     assert "(n = 6)" in run_stage("evaluate", *arguments, "--validation").stdout  # the others
     message = refused("evaluate", *tiny(tmp_path), "--validation")
-    assert "grpo.eval_steps: 2 there, None here" in message  # another recipe's
+    assert "grpo.eval_steps: 2 there, 40 here" in message  # another recipe's
     run_stage("evaluate", *tiny(tmp_path), "--validation", "--model", tmp_path / "grpo")
     items = read_lines(tmp_path / "eval/models/validation/grpo.jsonl")[1:]
     choosing = [item["correct"] for item in items if item["id"] < 10]
