@@ -79,9 +79,6 @@ def reserved(section: str) -> dict[str, str]:
 GONE = _by_name("""
 the chat template's end token ends a completion: leave it out <- stop stop_words stop_strings
   stop_token_ids
-set model.chat_template, if the tokenizer's own will not do <- template
-a prompt has no limit, and grpo.max_completion_length is that of a completion <- cutoff_len
-write a section adapter for LoRA, and none to train all weights <- finetuning_type
 write model.name_or_path <- from_pretrained FastLanguageModel
 write num_train_epochs, and max_steps: -1 beside it <- epochs
 verl's sections are other ones here: docs/migrate.md has their keys <- actor_rollout_ref trainer

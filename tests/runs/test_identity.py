@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import TrainerState, TrainingArguments
 
 from console.faults import RecipeError
@@ -153,7 +154,7 @@ def test_a_smaller_number_of_checkpoints_makes_room(tmp_path):
 
     state = TrainerState(global_step=4, max_steps=9)
     args = TrainingArguments(tmp_path, use_cpu=True, report_to=[])
-    Checkpoints(1).on_train_begin(args, state, None)
+    Checkpoints(1).on_train_begin(args, state, None, torch.nn.Linear(1, 1))
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-4"]
 
 
@@ -164,11 +165,11 @@ def test_the_best_checkpoint_is_the_one_beside_the_others(named, tmp_path):
     best = {"best_model_checkpoint": named, "best_global_step": 2, "best_metric": 0.9}
     state = TrainerState(max_steps=9, **best)
     args = TrainingArguments(tmp_path, use_cpu=True, report_to=[])
-    Checkpoints(None).on_train_begin(args, state, None)
+    Checkpoints(None).on_train_begin(args, state, None, torch.nn.Linear(1, 1))
     assert state.best_model_checkpoint is None and state.best_metric is None
     (tmp_path / "checkpoint-2").mkdir()
     state = TrainerState(max_steps=9, **best)
-    Checkpoints(None).on_train_begin(args, state, None)
+    Checkpoints(None).on_train_begin(args, state, None, torch.nn.Linear(1, 1))
     assert state.best_model_checkpoint == f"{tmp_path}/checkpoint-2" and state.best_metric == 0.9
 
 
