@@ -9,6 +9,7 @@ desk's and a phone's screen.
 
 import argparse
 import json
+import re
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,7 +24,7 @@ FOLDER = Path("docs/img")
 FINISHED = Path("docs/finished-run.html")
 LAB = Path("docs/lab/index.html")
 SHOWN = "shown"  # in a picture's file: the words of the page that it shows
-WORDS = "h1, h2, h3, b, button, label, legend, summary, th, dt, option, .quiet, .change"
+WORDS = "h1, h2, h3, b, button, label, legend, summary, th, dt, option, p, .choice span"
 # In the view of the window: what is written in an element itself, by lines.
 IN_VIEW = """(selector) => [...document.querySelectorAll(selector)].filter((e) => {
   const { top, bottom } = e.getBoundingClientRect();
@@ -51,9 +52,11 @@ def sources(folder: Path) -> str:
 
 
 def own_words(texts: list[str], folder: Path) -> list[str]:
-    """Those of the texts that stand in the page's own files, which are more than a word of code."""
+    """Those of the texts that stand in the page's own files: what comes before a number or a
+    colon, and is more than a word of code."""
     written = sources(folder)
-    return sorted({text for text in texts if len(text) > 3 and text in written})
+    words = {re.match(r"[^\d:]*", text)[0].strip() for text in texts}
+    return sorted(text for text in words if len(text) > 3 and text in written)
 
 
 def take(tab, file: Path, folder: Path):
