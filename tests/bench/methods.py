@@ -178,6 +178,8 @@ ARMS = {
         "RFT, half the updates": Arm(rejection(steps=1 / 2), 3840, "175 of 64"),
         "RFT, twice the updates": Arm(rejection(steps=2), 3840, "700 of 64"),
         "RFT, a third": Arm(rejection(1 / 3), 1280, "350 of 64"),
+        "RFT, a third, twice the updates": Arm(rejection(1 / 3, steps=2), 1280, "700 of 64"),
+        "RFT, a third, four times the updates": Arm(rejection(1 / 3, steps=4), 1280, "1400 of 64"),
         "RFT, three times": Arm(rejection(3), 11520, "350 of 64"),
         "RFT in three rounds": Arm(rejection(rounds=3), 3840, "3 x 350 of 64"),
         "RFT in three rounds, three times": Arm(rejection(3, 3), 11520, "3 x 350 of 64"),
@@ -213,7 +215,7 @@ CURVES = {
     "tiny": {
         "GRPO": ["GRPO, a third", "GRPO", "GRPO, three times"],
         "RFT": ["RFT, a third", "RFT", "RFT, three times"],
-        "RFT, twice the updates": ["RFT, twice the updates"],
+        "RFT, twice the updates": ["RFT, a third, twice the updates", "RFT, twice the updates"],
         "RFT in three rounds": ["RFT in three rounds", "RFT in three rounds, three times"],
         "RFT, then GRPO": ["RFT, then GRPO"],
     },
@@ -384,7 +386,10 @@ def draw(lines: list[dict], task: str, picture: Path):
             if points:
                 completions, shares, halves = zip(*points, strict=True)
                 axes.errorbar(completions, shares, halves, marker="o", capsize=3, label=method)
-        axes.set(title=f"correct on test problems, {title}", xlabel="completions", xscale="log")
+        axes.set(title=title, xlabel="sampled completions", xscale="log")
+        axes.set_xticks([1280, 3840, 11520], ["1,280", "3,840", "11,520"])
+        axes.minorticks_off()
+    all_axes[0].set_ylabel("correct on test problems")
     all_axes[1].legend(fontsize=7, frameon=False)
     figure.savefig(picture, dpi=150)
 
