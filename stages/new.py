@@ -209,7 +209,7 @@ def _text(
         lines.append("sft: null   # no column has worked solutions to begin with")
     lines.append("evaluate:")
     lines.append("  benchmarks: []   # a file of a test that you have, or the base's")
-    if base.evaluate.checkpoint_problems is not None:
+    if base.evaluate.checkpoint_problems:  # 0 keeps the last checkpoint
         lines.append("  checkpoint_problems: null   # half of data.validation, at most 192")
     return "\n".join(lines) + "\n"
 

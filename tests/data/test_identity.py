@@ -10,7 +10,7 @@ from data.problems import load
 from runs.writing import as_yaml
 from schema.recipe import load_recipe
 from tests.tables import cases
-from training.problem_sets import load_data, train_and_validation
+from training.problem_sets import load_data, share_validation, train_and_validation
 
 
 def write(file, problems, gold=None):
@@ -38,6 +38,27 @@ def finish(recipe):
 @cases(__file__, "one_normal_form")
 def test_one_normal_form(first, second, same):
     assert (fingerprint({"problem": first}) == fingerprint({"problem": second})) == same
+
+
+@cases(__file__, "small_data_shares_itself")
+def test_small_data_shares_itself(
+    problems, settings, processes, held_out, choosing, says, tmp_path, capsys
+):
+    write(tmp_path / "mine.jsonl", [f"What is {number} + 1?" for number in range(problems)])
+    overrides = [f"data.train=[{tmp_path}/mine.jsonl]", "sft=null", "evaluate.benchmarks=[]"]
+    overrides += ["data.validation=null", "evaluate.checkpoint_problems=null", "grpo.eval_steps=2"]
+    overrides += ["grpo.save_steps=2", "grpo.per_device_train_batch_size=24"]
+    overrides += [f"output_dir={tmp_path}/run", *settings.split()]
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides, processes=processes)
+    if held_out is None:
+        with pytest.raises(RecipeError, match=says):
+            train_and_validation(recipe)
+        return
+    train, validation = train_and_validation(recipe)
+    assert (len(train), len(validation)) == (problems - held_out, held_out)
+    first, others = share_validation(recipe, validation)
+    assert (len(first), len(others)) == (choosing, held_out - choosing)
+    assert says in capsys.readouterr().out
 
 
 @cases(__file__, "a_repeat_is_named_as_what_it_is")
