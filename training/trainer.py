@@ -118,6 +118,8 @@ def grpo_trainer(
     arguments["train_dataset"] = prompt_dataset(rows, tokenizer, system)
     if choosing:
         arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system)
+    else:
+        args.eval_strategy = "no"  # transformers refuses to evaluate on nothing
     arguments["tools"] = list(tools_of(recipe).values())
     kind = GRPOByStep if steps else GRPO
     trainer = _built(kind, recipe, model, tokenizer, warm_start, args=args, **arguments)

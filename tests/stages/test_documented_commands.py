@@ -277,7 +277,8 @@ def test_the_notebook_clones_where_it_is_alone(clone, tmp_path):
         run_command(["git", "-C", repository, *words], check=True)
     address = re.search('ADDRESS = (".*")', CELLS[0])[1]
     badge = "".join(NOTEBOOK["cells"][0]["source"])
-    assert address[1:-1].removeprefix("https:/") + "/blob/main/docs/first-run.ipynb" in badge
+    repository_name = address[1:-1].removeprefix("https://github.com/")
+    assert f"/github/{repository_name}/blob/main/docs/first-run.ipynb" in badge
     with_address = CELLS[0].replace(address, repr(str(repository)))
     for _ in range(2):  # a cell that is run again finds what it cloned
         assert folder_said(with_address, tmp_path) == tmp_path / "grpo-recipes"
