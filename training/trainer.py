@@ -107,6 +107,8 @@ def grpo_trainer(
     end_tokens = model.generation_config.eos_token_id
     if args.use_vllm:
         stop_at_the_end(args, end_tokens)
+        if args.vllm_mode == "colocate":
+            say("vLLM starts; the first time on a machine it compiles its kernels for minutes")
     rows = rows_that_fit(recipe, model.config, tokenizer, rows)
     _require_problems(recipe, len(rows), args.generation_batch_size // args.num_generations)
     system = recipe.prompt.system

@@ -550,7 +550,8 @@ def test_a_group_stays_in_its_micro_batch(setting, kept, restored, tmp_path):
     restored.setattr(GRPO, "_compute_loss", watched)
     overrides = ["grpo.max_steps=2", "grpo.save_steps=2", "grpo.per_device_train_batch_size=16"]
     overrides += ["grpo.gradient_accumulation_steps=4", "grpo.num_iterations=1"]
-    overrides += [f"grpo.{setting}", "sft=null", LORA, f"output_dir={tmp_path}"]
+    overrides += [f"grpo.{setting}", "grpo.eval_steps=null", "sft=null", LORA]
+    overrides += [f"output_dir={tmp_path}"]
     recipe = load_recipe(RECIPE, overrides)
     grpo.main(recipe)
     groups = 16 // training_config(on_this_machine(recipe), "grpo").num_generations

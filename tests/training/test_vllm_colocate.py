@@ -62,7 +62,9 @@ class Run:
         self.trainer = grpo_trainer(recipe, args, tokenizer, rows, [], None)
         self.policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
         self.vllm = self.trainer.vllm_generation
-        self.served = self.vllm.llm.llm_engine.model_executor.driver_worker.model_runner.model
+        runner = self.vllm.llm.llm_engine.model_executor.driver_worker.model_runner
+        self.runner = type(runner).__module__  # V1's without Triton, on a GPU Model Runner V2's
+        self.served = runner.model
         self.rows, self.system = rows, recipe.prompt.system
         self.prompts, self.completions, self.syncs, self.seconds = [], [], [], []
         self.base = self.base_weights()
@@ -140,6 +142,7 @@ def run(peaked_qwen2, tmp_path_factory):
     before = dict(os.environ)
     with contextlib.nullcontext() if GPU else vllm_for_a_cpu():
         run = Run(peaked_qwen2, tmp_path_factory.mktemp("run"))
+        GPU_TABLE["vLLM's model runner"] = run.runner
         GPU_TABLE["vLLM, a tiny Qwen2: seconds a sync"] = f"{statistics.median(run.seconds):.2f}"
         yield run
         run.vllm.llm.llm_engine.engine_core.shutdown()
