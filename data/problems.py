@@ -155,7 +155,10 @@ def load(
         )
     # What another set has had already is missed by nobody.
     if not rows and not any(reason.startswith("repeated") for reason in selection.dropped):
-        raise DataError(f"{report}{selection.values_of_where()}; nothing is left to use")
+        advice = ""
+        if not selection.passed_over:
+            advice = ": fill what is missing, or name other columns (columns: {answer: …})"
+        raise DataError(f"{report}{selection.values_of_where()}; nothing is left to use{advice}")
     return rows, report
 
 

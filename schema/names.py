@@ -83,6 +83,8 @@ def no_such_folder(name: str) -> str | None:
     address = re.fullmatch(MODEL_ADDRESS, name)
     if address:
         return f"a model of the Hub is named by its id: write {address[1]}"
+    if re.fullmatch(r"[\w.-]+:[\w.-]+", name):
+        return f"{name} is a tag of Ollama: name the model by its Hub id, as Qwen/Qwen3-0.6B"
     if path.exists():
         return f"{name} is a file; a model is a folder or a Hub id"
     if path.parts[:1] == ("outputs",):

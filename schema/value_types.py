@@ -34,27 +34,35 @@ def type_fault(kind: CoreSchema, value: Any) -> str | None:
     except ValidationError as error:
         message = _in_words(error.errors(include_url=False)[0])
         is_word = isinstance(value, str) and re.fullmatch(r"[\w./~-]{1,80}", value)
-        if is_word and type_fault(kind, [value]) is None:
+        if is_word and _fits(kind, [value]):
             message += f"; write [{value}]"
-        elif isinstance(value, dict) and type_fault(kind, [value]) is None:
+        elif isinstance(value, dict) and _fits(kind, [value]):
             message += f"; it is a list: write [{', '.join(map(str, value))}]"
+        elif isinstance(value, list) and len(value) == 1 and _fits(kind, value[0]):
+            message += f": write {value[0]}"
+        elif type(value) is float and value.is_integer() and _fits(kind, int(value)):
+            message += f": write {value:.0f}"
         elif isinstance(value, str):
             message += _as_meant(kind, value)
         return message
     return None
 
 
+def _fits(kind: CoreSchema, value: Any) -> bool:
+    return SchemaValidator(kind).isinstance_python(value)
+
+
 def _as_meant(kind: CoreSchema, text: str) -> str:
     """`: write …` for a text that stands for a number or a switch of this type; else empty."""
     plain = text.strip()
     switches = {"true": True, "false": False}
-    if plain.lower() in switches and type_fault(kind, switches[plain.lower()]) is None:
+    if plain.lower() in switches and _fits(kind, switches[plain.lower()]):
         quotes = " without the quotes" if plain in switches else ""
         return f": write {plain.lower()}{quotes}"
     for written in (plain, plain.replace(",", "."), _share(plain)):
         for read in (int, float):
             with suppress(ValueError):
-                if type_fault(kind, read(written)) is None:
+                if _fits(kind, read(written)):
                     quotes = " without the quotes" if written == plain else ""
                     return f": write {written}{quotes}"
     return ""
