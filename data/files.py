@@ -28,7 +28,10 @@ from typing import Any
 
 class DataError(ValueError):
     """A mistake in the data or in how the recipe names it; the message says which, where and what
-    to do."""
+    to do. A line break in a name of the data begins no line of ours."""
+
+    def __init__(self, message: str):
+        super().__init__(message.replace("\n", "\\n"))
 
 
 class DataNotReached(DataError):

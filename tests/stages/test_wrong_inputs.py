@@ -32,6 +32,8 @@ def write_inputs(folder: Path):
     (folder / "no_model").mkdir()
     (folder / "models/first").mkdir(parents=True)
     (folder / "models/first/config.json").write_text("{}")
+    for name in ("validation", "models"):
+        write_lines(folder / f"{name}.jsonl", SUMS)
     (folder / "without/grpo").mkdir(parents=True)
     write_lines(folder / "without/grpo/metrics.jsonl", [{"step": 1}])
     (folder / "without/grpo/summary.json").write_text('{"steps": 1}')
