@@ -93,7 +93,7 @@ def test_a_run_leaves_a_folder_a_person_can_read(chain):
     assert "rewards/correct_answer/mean" in metrics[0]
     time = json.loads((chain / "grpo/summary.json").read_text())["time"]
     assert sum(part["share"] for part in time.values()) == pytest.approx(1, abs=0.001)
-    assert {name for name in time if time[name]["seconds"]} == {*PARTS} - {"evaluation"}
+    assert {name for name in time if time[name]["seconds"]} == {*PARTS}
     logged = sum(line["seconds/sampling"] for line in metrics)
     assert time["sampling"]["seconds"] == pytest.approx(logged, abs=0.001)
     completions = pd.read_parquet(chain / "grpo/completions/completions_00001.parquet")
