@@ -337,9 +337,12 @@ def gain(pairs: list[tuple[list[float], list[float]]]) -> str:
 
 
 def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> str:
-    """Markdown: a row for each arm, with its paired difference to the control, by measure; of the
-    seeds that choose settings, or of those that report."""
+    """Markdown: a row for the warm start and for each arm of the control's budget, with its paired
+    difference to the control, by measure; of the seeds that choose settings, or of those that
+    report."""
+    budget = ARMS[task][control].completions
     lines = [line for line in lines if (line["seed"] > TUNING) is tuning]
+    lines = [line for line in lines if line["completions"] in (0, budget)]
     by_key = {(line["arm"], line["seed"], line["measure"]): line for line in lines}
     titles = ["arm", "completions", "updates", "seeds"]
     for title in MEASURES:
@@ -377,12 +380,13 @@ def draw(lines: list[dict], task: str, picture: Path):
             means[line["arm"], line["seed"]] = statistics.mean(scores_of(line, share_correct))
         start = [share for (arm, _), share in means.items() if arm == "warm start"]
         axes.axhline(statistics.mean(start), linestyle="--", color="gray", label="warm start")
-        for method, arms in CURVES[task].items():
+        for number, (method, arms) in enumerate(CURVES[task].items()):
+            beside = 1.03 ** (number - 2)  # so that no interval hides another
             points = []
             for arm in arms:
                 values = [share for (name, _), share in means.items() if name == arm]
                 if len(values) > 1:
-                    points.append((ARMS[task][arm].completions, *over_seeds(values)))
+                    points.append((ARMS[task][arm].completions * beside, *over_seeds(values)))
             if points:
                 completions, shares, halves = zip(*points, strict=True)
                 axes.errorbar(completions, shares, halves, marker="o", capsize=3, label=method)
