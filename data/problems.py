@@ -49,6 +49,19 @@ def data_set(name: str) -> Callable[..., list[dict]]:
         return partial(of_file, name)
     if os.path.isdir(name):  # noqa: PTH112
         return partial(of_folder, name)
+    _refuse_file_or_address(name)
+    if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
+        return partial(of_hub, name)
+    if "/" in name or name.endswith(".txt"):
+        message = "there is no such file or folder, and it is no Hub id such as openai/gsm8k"
+        raise ImportError(message)
+    if is_dotted_path(name):
+        return named_function(name, "split")
+    raise LookupError(name)
+
+
+def _refuse_file_or_address(name: str):
+    """Raise ImportError for a file that holds no problems or is not there, and for an address."""
     if os.path.exists(name):  # noqa: PTH110
         instead = "; save a spreadsheet as .csv" if name.endswith((".xlsx", ".xls", ".ods")) else ""
         raise ImportError(f"a file of problems ends in {', '.join(FILE_TYPES)}{instead}")
@@ -60,14 +73,6 @@ def data_set(name: str) -> Callable[..., list[dict]]:
         raise ImportError("an address is not read: download it, and name the file")
     if Path(name).suffix in FILE_TYPES:
         raise ImportError(f"there is no such file{_beside(name)}")
-    if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
-        return partial(of_hub, name)
-    if "/" in name or name.endswith(".txt"):
-        message = "there is no such file or folder, and it is no Hub id such as openai/gsm8k"
-        raise ImportError(message)
-    if is_dotted_path(name):
-        return named_function(name, "split")
-    raise LookupError(name)
 
 
 def is_dotted_path(name: str) -> bool:
@@ -147,18 +152,7 @@ def load(
     report += selection.report()
     if not source:
         raise DataError(f"{report}; it needs a row for each, with its answer (docs/your-data.md)")
-    repeated = sum(len(selection.dropped[key]) for key in selection.dropped if "repeated" in key)
-    if len(rows) == 1 and repeated > 1:
-        raise DataError(
-            f"{report}: all {1 + repeated} rows ask the same: put what differs into the column of"
-            " the problem, or name another, as `columns: {problem: …}`"
-        )
-    # What another set has had already is missed by nobody.
-    if not rows and not any(reason.startswith("repeated") for reason in selection.dropped):
-        advice = ""
-        if not selection.passed_over:
-            advice = ": fill what is missing, or name other columns (columns: {answer: …})"
-        raise DataError(f"{report}{selection.values_of_where()}; nothing is left to use{advice}")
+    selection.require_problems(rows, report)
     return rows, report
 
 
@@ -243,6 +237,22 @@ class _Selection:
                 reasons.append(f"{len(numbers)} {reason}: {_rows(numbers)}")
             report += f", {count:,} dropped ({'; '.join(reasons)})"
         return report
+
+    def require_problems(self, rows: list[dict], report: str):
+        """Raise DataError if the usable rows are one problem that is asked again and again, or
+        none."""
+        repeated = sum(len(self.dropped[key]) for key in self.dropped if "repeated" in key)
+        if len(rows) == 1 and repeated > 1:
+            raise DataError(
+                f"{report}: all {1 + repeated} rows ask the same: put what differs into the column"
+                " of the problem, or name another, as `columns: {problem: …}`"
+            )
+        # What another set has had already is missed by nobody.
+        if not rows and not repeated:
+            advice = ""
+            if not self.passed_over:
+                advice = ": fill what is missing, or name other columns (columns: {answer: …})"
+            raise DataError(f"{report}{self.values_of_where()}; nothing is left to use{advice}")
 
     def values_of_where(self) -> str:
         """A few values that the data has in the columns of `where`."""

@@ -84,6 +84,23 @@ def suspicion(gold: str, problem: str) -> Suspicion | None:
         return Suspicion("a question: are the columns of problem and answer swapped?", [])
     if SENTENCE.fullmatch(gold):
         return Suspicion("an answer has to say this sentence: mark its value, #### 5", [])
+    several = _several_numbers(gold, problem)
+    if several:
+        return several
+    numbers = re.findall(r"\d+(?:[.,]\d+)*", gold)
+    typed = value(gold)
+    if isinstance(typed, Relation) and not typed.sides[0]:
+        return Suspicion("an inequality without its variable", numbers)
+    if numbers and not _MONTH.search(gold) and any(map(_has_words, _expressions(typed))):
+        return Suspicion("words stand beside the number: leave the number", numbers)
+    is_long = isinstance(typed, Words) and len(typed.text.split()) > MOST_WORDS
+    if is_long and gold.casefold() not in problem.casefold():
+        return Suspicion("an answer has to repeat all of these words: mark its value", [])
+    return None
+
+
+def _several_numbers(gold: str, problem: str) -> Suspicion | None:
+    """Why a gold that is written with several numbers may mean one."""
     match = _MEASUREMENT.fullmatch(gold)
     if match:
         return Suspicion("a measurement with its error: leave the number", [match[1]])
@@ -95,15 +112,6 @@ def suspicion(gold: str, problem: str) -> Suspicion | None:
         decimal = f"{re.sub('[. ]', '', match[1])}.{match[2]}"
         reason = f"two numbers to the verifier: write {decimal}, or {match[1]}, {match[2]}"
         return Suspicion(reason, [decimal])
-    numbers = re.findall(r"\d+(?:[.,]\d+)*", gold)
-    typed = value(gold)
-    if isinstance(typed, Relation) and not typed.sides[0]:
-        return Suspicion("an inequality without its variable", numbers)
-    if numbers and not _MONTH.search(gold) and any(map(_has_words, _expressions(typed))):
-        return Suspicion("words stand beside the number: leave the number", numbers)
-    is_long = isinstance(typed, Words) and len(typed.text.split()) > MOST_WORDS
-    if is_long and gold.casefold() not in problem.casefold():
-        return Suspicion("an answer has to repeat all of these words: mark its value", [])
     return None
 
 

@@ -351,11 +351,12 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     arguments = {}
     shared = {}
     for key, value in options.items():
-        place = next((place for place, keys in ELSEWHERE if key in keys), None)
-        if key not in parameters and key in rules:
+        if key in parameters:
+            arguments[key] = value
+        elif key in rules:
             shared[key] = value
-        elif key not in parameters and place:
-            messages.append(f"{key!r} is for {place}: leave it out here")
+        elif _place_of(key):
+            messages.append(f"{key!r} is for {_place_of(key)}: leave it out here")
         else:
             arguments[key] = value
         if key in ("split", "folder") and not is_users:
@@ -374,6 +375,14 @@ def _option_faults(function: Callable, options: dict, rules: dict) -> list[str]:
     if is_users and isinstance(arguments.get("columns"), dict):
         messages += column_faults(arguments["columns"])
     return messages
+
+
+def _place_of(key: str) -> str | None:
+    """Where else in a recipe a data set takes this key."""
+    for place, keys in ELSEWHERE:
+        if key in keys:
+            return place
+    return None
 
 
 def _as_columns(arguments: dict, message: str) -> str:

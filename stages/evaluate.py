@@ -41,9 +41,8 @@ def main(
     root = recipe.stage_dir("eval")
     if model:
         root = root / "models"
-    train = []
-    if recipe.evaluate.control and not validation and not model:
-        train, _ = train_and_validation(recipe)
+    has_control = recipe.evaluate.control and not validation and not model
+    train = train_and_validation(recipe)[0] if has_control else []
     problems, sampling = _problems(recipe, validation)
 
     from evaluation import report
@@ -62,14 +61,20 @@ def main(
     say(f"\nresults: {root}")
     if validation and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
-    if any(contestant.label == "grpo" for contestant in contestants):
-        say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
-    elif not model:
-        say(f"next: {make_command('grpo', recipe)}")
+    has_policy = "grpo" in [contestant.label for contestant in contestants]
+    _say_next(recipe, has_policy, model is None)
     figures = {}
     for name, answered in models.items():
         figures[name] = {label: answers.figures for label, answers in answered.items()}
     return figures
+
+
+def _say_next(recipe: Recipe, has_policy: bool, is_of_recipe: bool):
+    """Say what to run after an evaluation; of models that are no stages of the recipe, nothing."""
+    if has_policy:
+        say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
+    elif is_of_recipe:
+        say(f"next: {make_command('grpo', recipe)}")
 
 
 def _completions(

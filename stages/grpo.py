@@ -55,10 +55,8 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     lines = []
     best = trainer.state.best_model_checkpoint
     accuracy = trainer.state.best_metric
-    if choosing and best:  # it may have been deleted
-        fault = altered(Path(best))
-        if fault:
-            raise RunStopped(f"the best checkpoint, {best}, is not what was saved: {fault}")
+    if choosing and best:
+        _require_as_saved(best)
         lines.append(f"kept the best checkpoint, {best}: validation accuracy {accuracy:.1%}")
     time_used = time_by_part(trainer.state.log_history)
     seconds = sum(part["seconds"] for part in time_used.values())
@@ -80,6 +78,13 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
         "resumed_from": resumed_from,
     }
     yield Trained(summary, lines)
+
+
+def _require_as_saved(best: str):
+    """Stop if the best checkpoint was changed or deleted since."""
+    fault = altered(Path(best))
+    if fault:
+        raise RunStopped(f"the best checkpoint, {best}, is not what was saved: {fault}")
 
 
 def advice_at_the_end(history: list[dict], recipe: Recipe) -> list[str]:

@@ -126,8 +126,7 @@ def grpo_trainer(
     kind = GRPOByStep if steps else GRPO
     trainer = _built(kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     if args.use_vllm:
-        # At the end of its start vLLM seeds this process with its rank: without this all seeds of a
-        # recipe would shuffle and sample alike.
+        # vLLM's start has seeded this process with its rank, alike for all seeds of a recipe.
         set_seed(args.seed, device_specific=True)
     trainer.steps = steps
     trainer.scores = scores
