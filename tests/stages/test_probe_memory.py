@@ -69,6 +69,6 @@ def test_out_of_memory_names_the_lines_to_change(monkeypatch):
         probe_memory.main(recipe)
     first, batch, length = str(fault.value).splitlines()
     assert first.startswith("out of memory")
-    assert "recipes/tiny-arithmetic.yaml:20: grpo.per_device_train_batch_size 32 → 16" in batch
+    assert "recipes/tiny-arithmetic.yaml:21: grpo.per_device_train_batch_size 32 → 16" in batch
     assert "gradient_accumulation_steps 2 → 4" in batch
-    assert "recipes/tiny-arithmetic.yaml:24: grpo.max_completion_length 48 → 24" in length
+    assert "recipes/tiny-arithmetic.yaml:25: grpo.max_completion_length 48 → 24" in length
