@@ -80,7 +80,10 @@ def _run_in(folder: Path, stages: tuple[str, ...]) -> Path | None:
 
 
 def renamed(values: dict) -> dict:
-    """What an earlier version wrote, with the names of this one."""
+    """What an earlier version wrote, with the names of this one. Raises TypeError where it is no
+    object."""
+    if not isinstance(values, dict):
+        raise TypeError("a line is not an object")
     result = {}
     for key, value in values.items():
         if isinstance(value, dict):

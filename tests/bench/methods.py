@@ -165,8 +165,8 @@ ARMS = {
         ),
         "GRPO, a third": Arm(grpo("grpo.max_steps=80"), 1280, "80 of 32"),
         "GRPO, three times": Arm(grpo("grpo.max_steps=720"), 11520, "720 of 32"),
-        "GRPO, three times, falling rate": Arm(
-            grpo("grpo.max_steps=720", "grpo.lr_scheduler_type=linear"), 11520, "720 of 32"
+        "GRPO, three times, constant rate": Arm(
+            grpo("grpo.max_steps=720", "grpo.lr_scheduler_type=constant"), 11520, "720 of 32"
         ),
         "GRPO, three times, twice the rate": Arm(
             grpo("grpo.max_steps=720", "grpo.learning_rate=1.0e-4"), 11520, "720 of 32"

@@ -134,7 +134,7 @@ def test_a_probe_of_something_else_is_not_mistaken_for_it(override, key, copy):
     if override.startswith(("prompt", "data")):  # the warm start is then another, too
         recipe = load_recipe(given[0], given[1:])
         (copy / "sft/recipe.yaml").write_text(as_yaml(without_place(recipe.resolved())))
-    reasons = {"grpo": "pass_rates.jsonl was measured", "probe": "was sampled with"}
+    reasons = {"grpo": "pass_rates.jsonl was measured", "probe": "was sampled"}
     if key == "weights":  # the answers of another policy are set aside, and this one is probed
         del reasons["probe"]
     for stage, reason in reasons.items():

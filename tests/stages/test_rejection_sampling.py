@@ -97,7 +97,7 @@ def test_completions_of_something_else_are_not_mistaken_for_them(run, base, tmp_
     shutil.copytree(run / "rejection_sampling", tmp_path / "rejection_sampling")
     for stage in ("rejection-sampling", "sft"):
         hotter = refused(stage, *tiny(tmp_path, base, "data.rejection_sampling.temperature=0.5"))
-        assert "made with different settings (temperature)" in hotter
+        assert "was sampled with different settings (temperature)" in hotter
     assert not (tmp_path / "sft").exists()
 
 

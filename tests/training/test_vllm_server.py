@@ -52,7 +52,8 @@ def served(environment: dict[str, str], *words: str) -> subprocess.Popen:
 @pytest.mark.train
 def test_the_server_that_make_check_prints_samples_from_the_policy(tmp_path):
     ports = [f"grpo.vllm_{port}_port={free_port()}" for port in ("server", "group")]
-    words = [*SERVER, *ports, *CHAIN, "sft=null", f"output_dir={tmp_path}/run"]
+    words = [*SERVER, *ports, *CHAIN, "sft=null", "grpo.eval_steps=null"]
+    words += [f"output_dir={tmp_path}/run"]
     environment = vllm_stand_in.install(tmp_path / "vllm")
     server = served(environment, *words)
     try:
