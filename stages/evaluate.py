@@ -33,9 +33,8 @@ def main(
 ) -> dict[str, dict[str, dict]]:
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's
     prompt. Return the figures of each model on each benchmark."""
-    if not validation and not recipe.evaluate.benchmarks:
-        message = "no evaluate.benchmarks to evaluate on"
-        raise RecipeError([Fault(recipe.place("evaluate"), message)])
+    if not validation:
+        _require_benchmarks(recipe)
     say(f"evaluate: {recipe.name} on its {'validation problems' if validation else 'benchmarks'}")
     recipe = begin("evaluate", recipe, ("evaluate",))
     root = recipe.stage_dir("eval")
@@ -67,6 +66,12 @@ def main(
     for name, answered in models.items():
         figures[name] = {label: answers.figures for label, answers in answered.items()}
     return figures
+
+
+def _require_benchmarks(recipe: Recipe):
+    if not recipe.evaluate.benchmarks:
+        message = "no evaluate.benchmarks to evaluate on"
+        raise RecipeError([Fault(recipe.place("evaluate"), message)])
 
 
 def _say_next(recipe: Recipe, has_policy: bool, is_of_recipe: bool):
