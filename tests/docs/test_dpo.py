@@ -44,6 +44,7 @@ def test_the_best_of_each_group_is_set_against_the_worst(dpo, tmp_path):
     assert pairs == [["a", "a2", "a0"], ["b", "b0", "b2"], ["a", "a0", "a2"]]
 
 
+@pytest.mark.slow
 def test_trl_learns_the_pairs_of_a_run(chain, tmp_path):
     folder = tmp_path / "dpo"
     run_program(EXAMPLE, chain / "grpo", chain / "sft", folder)
