@@ -19,7 +19,7 @@ from evaluation.golds import say_examples, some_golds
 from evaluation.sample import announcement, rows_by_pass_rate
 from machine.hardware import GPU
 from runs.identity import not_probed
-from runs.state import most_checkpoints
+from runs.state import bytes_of, checkpoints_of, most_checkpoints
 from schema.names import is_reward_model
 from schema.recipe import Recipe
 from schema.settings import size_of_run
@@ -333,7 +333,7 @@ def _disk_findings(recipe: Recipe, config, gpu: GPU | None) -> Iterator[Fault]:
     count = most_checkpoints(saves, grpo["save_total_limit"], grpo["eval_strategy"] != "no")
     needed = 3 * count * trained  # with AdamW's two moments
     folder = recipe.stage_dir("grpo")
-    needed -= sum(file.stat().st_size for file in folder.glob("checkpoint-*/*"))
+    needed -= sum(map(bytes_of, checkpoints_of(folder)))
     if needed >= 1e9:
         say(f"disk: up to {needed / 1e9:,.1f} GB for {count} checkpoints at once")
     existing = next(path for path in [folder, *folder.absolute().parents] if path.is_dir())

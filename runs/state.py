@@ -303,6 +303,11 @@ def write_manifest(checkpoint: Path):
     write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
 
 
+def bytes_of(checkpoint: Path) -> int:
+    """What a checkpoint takes on the disk."""
+    return sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
+
+
 def most_checkpoints(saves: int, keep: int | None, chooses: bool) -> int:
     """How many of a run's checkpoints are on the disk at once, at most: those that it keeps, the
     newest before an older one goes, and the best.
@@ -327,8 +332,7 @@ def require_room_for_all(folder: Path, count: int, size: int):
     Raises:
         RunStopped: says how much they take, and what to do.
     """
-    present = sum(file.stat().st_size for path in checkpoints_of(folder) for file in files_of(path))
-    needed = count * size - present
+    needed = count * size - sum(map(bytes_of, checkpoints_of(folder)))
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise RunStopped(
@@ -348,8 +352,7 @@ def require_room(folder: Path, step: int, needed: int):
     """
     checkpoints = checkpoints_of(folder)
     if checkpoints:
-        files = checkpoints[0].rglob("*")
-        needed = sum(file.stat().st_size for file in files if file.is_file())
+        needed = bytes_of(checkpoints[0])
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise RunStopped(
