@@ -222,8 +222,6 @@ def trainer_of(recipe: Recipe, validates: bool = False, warm_start: Path | None 
     args = training_config(on_this_machine(recipe), "grpo")
     rows, validation = load_train(recipe)
     chosen = share_validation(recipe, validation)[0] if validates else []
-    if not chosen:
-        args.eval_strategy = "no"
     return grpo_trainer(recipe, args, load_tokenizer(recipe), rows[:64], chosen, warm_start)
 
 
