@@ -163,6 +163,7 @@ ARMS = {
         "GRPO, each batch three times": Arm(
             grpo("grpo.num_iterations=3", "grpo.max_steps=360"), 3840, "360 of 32"
         ),
+        "GRPO, β 0.001": Arm(grpo("grpo.beta=0.001"), 3840, "240 of 32"),
         "GRPO, a third": Arm(grpo("grpo.max_steps=80"), 1280, "80 of 32"),
         "GRPO, three times": Arm(grpo("grpo.max_steps=720"), 11520, "720 of 32"),
         "GRPO, three times, constant rate": Arm(
