@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+import time
 import types
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -234,31 +235,38 @@ class _Late(BaseException):
 @contextlib.contextmanager
 def _limited(seconds: float):
     """Raise TimeoutError in the block after so many seconds, and end the process with exit code 1
-    and a trace of its threads after `GRACE` more: a function may hold the interpreter lock, catch
-    what is raised, or set the process's one alarm clock itself, as math_verify does.
+    and a trace of its threads after `GRACE` more: a function may hold the interpreter lock, or
+    catch what is raised. The alarm clock is the function's, as math_verify's, which turns it off.
 
-    Both clocks go on while a process is paused (SIGSTOP, Ctrl-Z, `scontrol suspend`): a function
-    that was paused beyond its limit counts as late, or ends the process, once it continues.
+    A pause of the process (SIGSTOP, Ctrl-Z, `scontrol suspend`) does not count, but one longer than
+    `seconds + GRACE` ends the process once it continues.
     """
     is_late = has_ended = False
+    began = time.thread_time()
 
     def raise_late(number: int, frame):
         nonlocal is_late
-        if not has_ended:
+        # The kernel's clock counts the processor time of all threads.
+        is_early = number == signal.SIGPROF and time.thread_time() - began < seconds
+        if not is_early and not has_ended:
             is_late = True
             raise _Late
 
     is_main_thread = threading.current_thread() is threading.main_thread()  # only it gets signals
+    ended = threading.Event()
+    watch = threading.Thread(target=_watch, args=(seconds, is_main_thread, ended), daemon=True)
+    watch.start()
     if is_main_thread:
-        numbers = (signal.SIGALRM, *EXIT_CODES)  # a client library may take them
+        # A client library may take these.
+        numbers = (signal.SIGURG, signal.SIGPROF, signal.SIGALRM, *EXIT_CODES)
         handlers = {number: signal.getsignal(number) for number in numbers}
-        signal.signal(signal.SIGALRM, raise_late)
+        signal.signal(signal.SIGURG, raise_late)
+        signal.signal(signal.SIGPROF, raise_late)
     try:
         try:
-            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
             if is_main_thread:
-                # Again and again, for one that is waiting for its own threads.
-                signal.setitimer(signal.ITIMER_REAL, seconds, min(1.0, seconds))
+                # For one that holds the interpreter lock, as a regular expression does.
+                signal.setitimer(signal.ITIMER_PROF, seconds, _tick(seconds))
             yield
         finally:
             has_ended = True
@@ -268,11 +276,32 @@ def _limited(seconds: float):
         message = f"no answer within {seconds:g} s"
         raise TimeoutError(message).with_traceback(error.__traceback__) from None
     finally:
+        ended.set()
+        watch.join()
         faulthandler.cancel_dump_traceback_later()
         if is_main_thread:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in handlers.items():
                 signal.signal(number, handler or signal.SIG_DFL)
+
+
+def _tick(seconds: float) -> float:
+    return min(1.0, seconds / 10)
+
+
+def _watch(seconds: float, is_main_thread: bool, ended: threading.Event):
+    """Interrupt a function that has not ended after so many seconds, again and again: it may wait
+    for its own threads. The seconds are counted by ticks, so that a pause is one."""
+    tick = _tick(seconds)
+    for _ in range(math.ceil(seconds / tick)):
+        # From the last tick on, for a function that holds the interpreter lock for ever.
+        faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+        if ended.wait(tick):
+            return
+    faulthandler.dump_traceback_later(GRACE, exit=True, file=sys.__stderr__)
+    while is_main_thread and not ended.wait(tick):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGURG)
 
 
 def _under_name(function: Callable, name: str) -> Callable:

@@ -22,6 +22,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
+from math_verify.utils import timeout
 from transformers import TrainerControl
 
 from console.faults import RunStopped
@@ -200,6 +201,11 @@ async def gathers():
         tasks.create_task(loops_too())
 
 
+def sets_the_alarm_clock():
+    timeout(5)(int)()  # as math_verify does, which then turns it off
+    time.sleep(1000)
+
+
 HANGS = {
     "a loop": loops,
     "sleep": functools.partial(time.sleep, 1000),
@@ -207,6 +213,8 @@ HANGS = {
     "a thread": waits_for_a_thread,
     "several tasks": gathers,
     "an event": threading.Event().wait,
+    "an alarm clock of its own": sets_the_alarm_clock,
+    "a regular expression": functools.partial(re.match, "(a+)+b", "a" * 40),
 }
 
 
@@ -227,15 +235,11 @@ def test_one_that_hangs_is_judged_none_and_stops_as_another_fault_does(hang):
 
 HUNG = """
 import ctypes, sys, time
-from math_verify.utils import timeout
 from training import scoring
 def holds_the_lock():
     c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
     c.pthread_mutex_lock(mutex)
     c.pthread_mutex_lock(mutex)  # its own: for ever, and no signal ends it
-def sets_the_alarm_clock():
-    timeout(5)(int)()
-    time.sleep(60)
 def catches_all():
     while True:
         try:
@@ -252,11 +256,8 @@ reward(completions=["a"])
 
 
 @pytest.mark.train
-@pytest.mark.parametrize(
-    ("hang", "line"), [("holds_the_lock", 8), ("sets_the_alarm_clock", 11), ("catches_all", 15)]
-)
+@pytest.mark.parametrize(("hang", "line"), [("holds_the_lock", 7), ("catches_all", 11)])
 def test_one_that_cannot_be_interrupted_ends_the_process_where_it_hangs(hang, line, tmp_path):
-    """The alarm clock is set by math_verify, which then turns it off."""
     program = tmp_path / "hung.py"
     program.write_text(HUNG)
     ended = run_program(program, hang, check=False)
@@ -285,7 +286,7 @@ def test_no_clock_goes_on_after_a_call_that_left_one_or_from_another_thread(monk
     time.sleep(1.2)  # either clock would end this process
 
 
-def test_a_pause_counts():
+def test_a_pause_does_not_count():
     def is_paused(**columns):
         resume = f"sleep 1; kill -CONT {os.getpid()}"
         subprocess.Popen(["sh", "-c", resume], start_new_session=True)
@@ -293,9 +294,8 @@ def test_a_pause_counts():
         return [1.0]
 
     reward = guarded(is_paused)
-    reward.seconds = 0.2
-    assert reward(completions=["a"]) == [None]
-    assert re.match(LATE, reward.mistakes[0])
+    reward.seconds = 0.5
+    assert reward(completions=["a"]) == [1.0]
 
 
 def test_a_rewards_own_time_limits_hold_within_ours(capsys):
