@@ -93,7 +93,6 @@ def _group(members: list[dict], shares: list[list[dict] | None], first: int) -> 
     completions = []
     for number, row in enumerate(members, first):
         completion = {key: row[key] for key in COPIED}
-        completion["row"] = number
         completion["text"] = row["text"][:CUT]
         completion["length"] = len(row["text"])
         completion["steps"] = shares[number]

@@ -107,7 +107,7 @@ def _run(scene: Scene, path: str) -> list[str]:
     lines = [
         '<clipPath id="t"><rect class="typed" x="24" y="18" width="330" height="26"/></clipPath>',
         f'<text class="code" x="24" y="36" clip-path="url(#t)">$ {command}</text>',
-        '<text x="24" y="84">Correct on held-out problems</text>',
+        '<text x="24" y="84">Correct on validation problems</text>',
     ]
     for share in (0, 0.5, 1):
         y = bottom - (bottom - top) * share

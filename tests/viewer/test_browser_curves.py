@@ -56,7 +56,8 @@ def test_a_page_begins_with_a_completion_that_changed(tab, show, tmp_path):
     logged = [line for line in read_lines(run / "metrics.jsonl") if "reward" in line]
     last = np.mean([line["reward"] for line in logged[-3:]])
     assert figures["Length"] == "13 tokens" and figures["Reward"] == f"{last:.3f}".rstrip("0")
-    assert "90 s: sampling 66.7%, update 33.3%" in main_text(tab)
+    assert texts(tab, ".parts + p") == ["90 s: sampling 66.7% update 33.3%"]
+    assert texts(tab, ".parts + p .chip.c2") == [""]
     opening.get_by_role("link", name="all that changed").click()
     tab.locator(".entry[aria-current]", has_text="Question 0").wait_for()
 

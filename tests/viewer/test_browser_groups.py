@@ -43,9 +43,7 @@ def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, 
     rewards = normalise([[reward for _, reward in steps] for steps in pairs], 8, "group")
     of_steps = spread(rewards, ends, 20).numpy()
     tokens = by_numpy(totals_of(run, 2, 1))[:, None] + 0.5 * of_steps
-    expected = {
-        f"{8 + i}/{k}": tokens[i, end - 1] for i in range(8) for k, end in enumerate(ends[i])
-    }
+    expected = {f"{i}/{k}": tokens[i, end - 1] for i in range(8) for k, end in enumerate(ends[i])}
     places = tab.eval_on_selector_all("[data-step]", "all => all.map((e) => e.dataset.step)")
     values = numbers(tab, "[data-step]")
     assert dict(zip(places, values, strict=True)) == pytest.approx(expected, abs=1e-4)
@@ -57,7 +55,7 @@ def test_a_reward_that_is_dragged_moves_every_advantage_of_its_group(tab, runs):
     assert texts(tab, ".detail .where") == ["step 2, group 1"]
     totals = totals_of(run, 2, 1)
     assert near(tab, by_numpy(totals))
-    slider = tab.locator("input[aria-label='Reward of completion 11']")
+    slider = tab.locator("input[aria-label='Reward of completion 4']")
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
     tab.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)

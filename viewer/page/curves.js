@@ -231,7 +231,7 @@ function draw({ chart, series, figure }, runs, curves) {
     const words = present.map(({ name, value }) => `${name} ${show(value)}`.trim()).join(", ");
     place.replaceChildren(...(words ? [`step ${data[0][at]}: ${words}`] : legend));
   }
-  const options = optionsOf(chart, { lines, bands, logged }, series, isSeveral, data[0].length);
+  const options = optionsOf(chart, { lines, bands, logged }, series, isSeveral);
   const hooks = { setCursor: [showValues], setScale: [zoomed] };
   const plot = new uPlot({ ...options, width: figure.clientWidth, hooks }, data, figure);
   zoomTo(plot, reading.zoom);
@@ -254,7 +254,7 @@ function zoomed(plot, axis) {
 }
 
 /** How uPlot draws these columns. */
-function optionsOf(chart, { lines, bands, logged }, series, isSeveral, steps) {
+function optionsOf(chart, { lines, bands, logged }, series, isSeveral) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const colourOf = ({ run, place }) => colour(COLOURS[(isSeveral ? run : place) % COLOURS.length]);
@@ -270,6 +270,7 @@ function optionsOf(chart, { lines, bands, logged }, series, isSeveral, steps) {
     const i = ofRun.indexOf(series[place]);
     return isSeveral ? Object.values(DASHES)[i % 3] : [];
   };
+  const isSparse = ({ values }) => values.filter((value) => value !== null).length < 30;
   const unmarked = { spanGaps: true, points: { show: false } };
   // A band lies between two lines of its own that are not drawn, behind the line it belongs to.
   const fills = bands
@@ -295,7 +296,7 @@ function optionsOf(chart, { lines, bands, logged }, series, isSeveral, steps) {
         dash: dashOf(line),
         width: 1.5,
         spanGaps: true,
-        points: { show: steps < 30 && !logged.length },
+        points: { show: isSparse(line) && !logged.length },
       })),
       ...bands.map(() => ({ ...unmarked, stroke: "transparent", width: 0 })),
       ...logged.map((line) => ({ ...unmarked, stroke: `${colourOf(line)}55`, width: 1 })),

@@ -10,13 +10,13 @@ function groupDetail(run, group) {
     settings.multi_objective_aggregation !== "normalize_then_sum" && !totals.includes(null);
   let isFolded = true;
   const head = html`<p class="sums" role="status"></p>`;
-  const cards = group.rows.map((row) =>
-    completionCard(run, group, row, limitsOf(run, totals), move),
+  const cards = group.rows.map((_, place) =>
+    completionCard(run, group, place, limitsOf(run, totals), move),
   );
   for (const card of cards) card.slider.disabled = !isMovable;
   const copies = copiesOf(group.rows);
   const buttons = copies.map((places) => {
-    const names = places.map((i) => `#${group.rows[i].row}`).join(", ");
+    const names = places.map((place) => `#${place + 1}`).join(", ");
     const button = html`<button class="times" title=${`show each: ${names}`}
       onclick=${unfold}>×${places.length}</button>`;
     cards[places[0]].element.querySelector("header b").after(button);
@@ -59,9 +59,10 @@ function groupDetail(run, group) {
     return [
       html`<span>mean <output data-mean=${mean}>${number(mean)}</output></span>`,
       html`<span>, std <output data-std=${std}>${number(std)}</output></span>`,
-      isMoved ? `${equation} — you have moved rewards` : equation,
-      isMoved ? html` <button onclick=${reset}>As it was</button>` : null,
-    ].filter((part) => part !== null);
+      `${equation} `,
+      // Always there: a line more would push the slider away from under the mouse.
+      html`<button disabled=${!isMoved} onclick=${reset}>As it was</button>`,
+    ];
   }
   function reset() {
     logged.forEach((total, i) => (totals[i] = total));
@@ -105,7 +106,9 @@ function limitsOf(run, totals) {
  * `largest` is the advantage that fills a bar. `move(card, reward)` learns what its slider is set
  * to.
  */
-function completionCard(run, group, row, [lowest, highest], move) {
+function completionCard(run, group, place, [lowest, highest], move) {
+  const row = group.rows[place];
+  const ordinal = place + 1; // in the group
   const rewards = Object.entries(row.rewards).map(([name, reward]) => `${name} ${number(reward)}`);
   const batch = { completions: group.batch_completions, tokens: group.batch_tokens };
   const weight = group.group < 0 ? null : weightOfToken(row.tokens, batch, run.settings);
@@ -113,16 +116,15 @@ function completionCard(run, group, row, [lowest, highest], move) {
   if (row.truncated) facts.push("truncated");
   if (weight !== null) facts.push(`each token weighs ${number(100 * weight)}% of the batch's loss`);
   const cut = `the first ${number(row.text.length)} of ${number(row.length)} characters`;
-  const steps = row.steps ? stepsOf(row) : null;
-  const place = group.rows.indexOf(row);
+  const steps = row.steps ? stepsOf(row.steps, place) : null;
   const slider = html`<input type="range" min=${lowest} max=${highest} step="0.01"
-    value=${row.total ?? 0} aria-label=${`Reward of completion ${row.row}`}
+    value=${row.total ?? 0} aria-label=${`Reward of completion ${ordinal}`}
     oninput=${() => move(card, Number(slider.value))}>`;
   const earned = html`<output class="number" data-reward=${place}></output>`;
   const gain = html`<output class="number" data-advantage=${place}></output>`;
   const bar = html`<span></span>`;
-  const element = html`<article class="completion" aria-label=${`Completion ${row.row}`}>
-    <header><b>#${row.row}</b><span class="quiet">${rewards.join(", ")}</span>
+  const element = html`<article class="completion" aria-label=${`Completion ${ordinal}`}>
+    <header><b>#${ordinal}</b><span class="quiet">${rewards.join(", ")}</span>
       ${row.flags.map((flag) => html`<span class="flag">${flag}</span>`)}</header>
     <label class="line"><span>reward</span>${slider}${earned}</label>
     <div class="line"><span>${steps ? "advantage without its steps" : "advantage"}</span>
@@ -146,8 +148,8 @@ function completionCard(run, group, row, [lowest, highest], move) {
 }
 
 /** The table of a completion's steps; `show` fills in its last column for an advantage. */
-function stepsOf({ steps, row }) {
-  const cells = steps.map((_, k) => html`<td data-step=${`${row}/${k}`}></td>`);
+function stepsOf(steps, place) {
+  const cells = steps.map((_, k) => html`<td data-step=${`${place}/${k}`}></td>`);
   const rows = steps.map(({ end, reward, share }, k) => {
     const first = (k ? steps[k - 1].end : 0) + 1;
     const tokens = first < end ? `${first}–${end}` : String(end);

@@ -153,9 +153,11 @@ function factsOf(run) {
   if (accuracies.length) {
     const first = columns.step[columns[ACCURACY].indexOf(accuracies[0])];
     const best = accuracies.reduce((a, b) => Math.max(a, b));
-    const ends =
-      `${percent(accuracies[0])} at step ${number(first)} →` + ` ${percent(last(accuracies))}`;
-    facts.push(["while it trained", `${ends}, best ${percent(best)}`]);
+    const start = `${percent(accuracies[0])} at step ${number(first)}`;
+    const further = ` → ${percent(last(accuracies))}, best ${percent(best)}`;
+    const [problems] = logged("validation/n");
+    const where = problems ? `on ${number(problems)} validation problems ` : "";
+    facts.push([`${where}while it trained`, start + (accuracies.length > 1 ? further : "")]);
   }
   const tokens = last(logged("num_tokens"));
   if (tokens) facts.push(["tokens", number(tokens, 0)]);
@@ -183,10 +185,13 @@ function timeOf(columns) {
     piece.style.flexGrow = seconds / total;
     return piece;
   });
-  const words = spent.map(({ part, seconds }) => `${part} ${percent(seconds / total)}`).join(", ");
+  const legend = spent.map(({ part, seconds }, i) => {
+    const share = percent(seconds / total);
+    return html`<span class="key"><span class=${chip(i)}></span>${part} ${share}</span> `;
+  });
   return html`<div>
     <div class="parts" aria-hidden="true">${pieces}</div>
-    <p class="quiet">${duration(total)}: ${words}</p>
+    <p class="quiet">${duration(total)}: ${legend}</p>
   </div>`;
 }
 
@@ -207,7 +212,7 @@ function resultOf(result, run, i) {
   }
   const sentence = ([before, after, text]) => [
     visible(`${before} → ${after}: `),
-    visible(text.replace(/(^|[ (])-(?=\d)/g, "$1−")),
+    visible(text.replace(/(^|[ (]|\de)-(?=\d)/g, "$1−")),
   ];
   const verdict = ownVerdict(result);
   const further = verdicts.filter((another) => another !== verdict);

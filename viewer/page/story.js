@@ -5,7 +5,12 @@
 const FIGURES = {
   grpo: [
     { title: "Reward", key: "reward", good: 1 },
-    { title: "Correct", key: "rewards/correct_answer/mean", good: 1, isShare: true },
+    {
+      title: "Correct in training, sampled",
+      key: "rewards/correct_answer/mean",
+      good: 1,
+      isShare: true,
+    },
     { title: "Length", key: "completions/mean_length", unit: " tokens", digits: 0 },
     { title: "Truncated", key: "completions/clipped_ratio", good: -1, isShare: true },
     { title: "Time a step", key: "step_time", unit: " s", digits: 2 },
