@@ -4,7 +4,6 @@ flips to read."""
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -24,7 +23,7 @@ from evaluation.statistics import (
     pass_at_k,
     verdict,
 )
-from runs.files import LARGEST, read_lines, read_object, write_whole
+from runs.files import read_lines, read_object, write_whole
 from runs.records import CONTROL, read_completions
 from schema.stages import STAGES
 from training.trends import may_have_fallen
@@ -180,7 +179,7 @@ def _trained_on(folder: Path, models: dict[str, Answered]) -> dict[str, int]:
         run = Path(str(model.terms.get("model")))
         if label in STAGES:
             run = folder.parent.parent / label
-        data = read_object(run / "data.json", LARGEST) or {}
+        data = read_object(run / "data.json") or {}
         trained = fingerprints.keys() & str(data.get("train")).split()
         trained -= {*str(data.get("overlapping")).split()}
         if trained:
@@ -278,10 +277,7 @@ def _sample_measures(problems: dict[int, Samples], samples: int) -> dict[str, li
 def batches(file: Path) -> np.ndarray:
     """Seconds and tokens of each batch that was answered, of shape (batches, 2), from the file that
     records them. A full disk leaves a torn line, which counts nothing."""
-    timed = []
-    for batch in read_lines(file):
-        with suppress(ValueError, TypeError, LookupError):
-            timed.append((max(0.0, float(batch["seconds"])), float(batch["tokens"])))
+    timed = [(batch["seconds"], batch["tokens"]) for batch in read_lines(file)]
     return np.array(timed).reshape(-1, 2)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from console.faults import RecipeError
 from data.files import DataError, read_parquet
-from runs.files import LARGEST, all_lines, read_lines
+from runs.files import all_lines, read_lines
 from schema.configs import EVAL_CORRECT
 from schema.stages import STAGES
 
@@ -100,18 +100,6 @@ def validation_folder(run: Path) -> Path:
     return former if former.is_dir() and not folder.exists() else folder
 
 
-def run_file(run: Path, name: str) -> Path:
-    """A file of the run's folder. Raises ValueError where it does not exist, lies elsewhere, or is
-    larger than a run writes."""
-    file = run / name
-    if not file.is_file() or not file.resolve().is_relative_to(run.resolve()):
-        raise ValueError(f"{name}: there is no such file in {run}")
-    if file.stat().st_size > LARGEST:
-        mebibytes = file.stat().st_size / 2**20
-        raise ValueError(f"{file} has {mebibytes:,.0f} MiB, more than a run writes")
-    return file
-
-
 def public_path(path: Path) -> Path:
     """A folder's path relative to the current folder, or only its last two names if it lies
     elsewhere: a card is published, and the names of the folders above are private."""
@@ -194,12 +182,9 @@ def completion_files(run: Path, names: tuple[str, ...] = ("completions",)) -> li
     """The files of completions in these folders of a run, by step."""
     steps: dict[Path, int] = {}
     for name in names:
-        folder = run / name
-        if folder.is_symlink() or not folder.is_dir():
-            continue
-        for file in folder.iterdir():
+        for file in (run / name).glob("*"):
             match = COMPLETIONS.fullmatch(file.name)
-            if match and file.is_file() and not file.is_symlink():
+            if match:
                 steps[file] = int(match[1])
     return sorted(steps, key=steps.__getitem__)
 
@@ -226,19 +211,14 @@ def evaluations(run: Path, last: str | None = None) -> dict[str, list[str]]:
     """The evaluations beside a run by benchmark, the validation problems first: the labels of the
     models that were judged. With `last`, only that of the run and those that come before it."""
     root = run.parent / "eval"
-    if root.is_symlink():
-        return {}
     labels = LABELS
     if last is not None:
         labels = LABELS[: LABELS.index(last) + 1]
     benchmarks = {}
     first = validation_folder(run).name
     for folder in sorted(root.glob("*/"), key=lambda path: (path.name != first, path.name)):
-        if folder.is_symlink() or folder.name == "models":
-            continue
-        files = [folder / f"{label}.jsonl" for label in labels]
-        judged = [file.stem for file in files if file.is_file() and not file.is_symlink()]
-        if judged:
+        judged = [label for label in labels if (folder / f"{label}.jsonl").is_file()]
+        if judged and folder.name != "models":
             benchmarks[folder.name] = judged
     return benchmarks
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from console.faults import RecipeError, RunStopped
 from console.terminal import make_line, say
-from runs.files import parsed, read_object, size_and_hash, sync, sync_tree, weights_of, write_whole
+from runs.files import read_object, size_and_hash, sync, sync_tree, weights_of, write_whole
 from runs.records import SAME_QUESTIONS, public_path, read_metrics, renamed, with_finite_numbers
 from schema import configs
 from schema.configs import SAMPLED_AT_ONCE, STEP
@@ -138,7 +138,7 @@ def read_ours(file: Path) -> dict:
         RecipeError: it is not what a run wrote.
     """
     try:
-        value = parsed(file.read_text(encoding="utf-8"))
+        value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:

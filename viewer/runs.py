@@ -1,5 +1,4 @@
-"""A run's folder as its page shows it. Only files inside the folder are read: a run may be a
-stranger's."""
+"""A run's folder as its page shows it."""
 
 import json
 from pathlib import Path
@@ -14,7 +13,6 @@ from runs.records import (
     name_of,
     read_completions,
     reduced,
-    run_file,
     stage_of,
 )
 from runs.state import RunState
@@ -81,8 +79,6 @@ def curves(run: RunState, limit: int | None = None) -> dict[str, list]:
     interval of its accuracy. A run that logged more than `limit` numbers has an even sample of its
     steps, and all with an evaluation."""
     limit = limit or MOST_NUMBERS
-    if run.logged is None:
-        run_file(run.folder, "metrics.jsonl")  # raises where it is not a file of this folder
     rows: dict[int, dict] = {}
     for line in map(dict, run.metrics):
         row = rows.setdefault(line["step"], {})
@@ -193,8 +189,6 @@ def results(run: Path) -> list[dict[str, Any]]:
 
 def _compare(run: Path, benchmark: str, labels: list[str], stage: str) -> dict[str, Any]:
     try:
-        for label in labels:
-            run_file(run.parent, f"eval/{benchmark}/{label}.jsonl")
         models = report.compare(run.parent / "eval" / benchmark, labels)
     except ValueError as error:
         return {"why": str(error)}
@@ -240,7 +234,8 @@ def first_completions(run: Path, benchmark: str, label: str) -> dict[int, dict]:
     """A model's first answer to each question, by the question's id; further ones, which the report
     counts too, are left out. Raises ValueError where the file is not what an evaluation wrote."""
     answers: dict[int, dict] = {}
-    for answer in read_completions(run_file(run.parent, f"eval/{benchmark}/{label}.jsonl"))[1:]:
+    file = run.parent / "eval" / benchmark / f"{label}.jsonl"
+    for answer in read_completions(file)[1:]:
         answers.setdefault(answer["id"], answer)
     return answers
 

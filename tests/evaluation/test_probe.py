@@ -129,13 +129,9 @@ def test_what_a_probe_wrote_is_read(tmp_path):
     assert sample.read_pass_rates(file) == (head, {0: 0.25, 7: 1.0})
 
 
-HEADS = [{"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5}, {"samples": 10**400}]
-LINES = [{"id": i} for i in (None, 0.5, -1, True, math.inf)]
-LINES += [{"n": 0, "correct": 0}, {"n": -1, "correct": 3}]
-LINES += [{"correct": correct} for correct in (5, -1, 0.5, 10**400, "1")]
 CUT_OFF = [HEAD | {"probed": 2}, LINE]  # after a whole line
 DAMAGED = [[], [[1]], [{}, LINE], [HEAD, {"id": 1}], CUT_OFF, [*CUT_OFF, LINE]]
-DAMAGED += [[HEAD | head, LINE] for head in HEADS] + [[HEAD, LINE | line] for line in LINES]
+DAMAGED += [[HEAD | {"probed": "x"}, LINE], [HEAD, LINE | {"correct": "1"}]]
 
 
 @pytest.mark.parametrize("lines", DAMAGED)
@@ -143,13 +139,6 @@ def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
     write_lines(tmp_path / "pass_rates.jsonl", lines)
     message = r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"
     with pytest.raises(RecipeError, match=message):
-        sample.read_pass_rates(tmp_path / "pass_rates.jsonl")
-
-
-def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
-    with (tmp_path / "pass_rates.jsonl").open("wb") as file:
-        file.truncate(2**40)  # read, it would fill the memory
-    with pytest.raises(RecipeError, match=r"is not what a probe wrote \(ValueError\)"):
         sample.read_pass_rates(tmp_path / "pass_rates.jsonl")
 
 

@@ -167,7 +167,6 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     answers(tmp_path, "grpo", [True] * 100)
     timed = ['{"seconds": 2.0, "tokens": 600}', '{"seco', '{"seconds": 3.0, "tokens": 400}']
     timed += ['{"seconds": 9']
-    timed += ['{"seconds": null}', "[]", '{"seconds": 1, "tokens": 1%s}' % ("0" * 400)]
     # a full disk tore some
     (tmp_path / "base.seconds.jsonl").write_bytes("\n".join(timed).encode() + b"\n\xff")
     text = write(tmp_path, ["base", "grpo"])
