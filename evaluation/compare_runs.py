@@ -18,7 +18,7 @@ from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.files import has_weights
 from runs.records import stage_of, title, validation_folder
 from runs.state import RunState, read_run
-from schema.configs import SECTIONS, ZERO_VARIANCE, flat
+from schema.configs import SECTIONS, STEP, ZERO_VARIANCE, flat
 from schema.settings import to_show
 
 SEED = r"seed-\d{1,10}"
@@ -88,7 +88,7 @@ def _size(models: dict[str, Answered]) -> int:
 
 def _runs_in(place: Path) -> list[Path]:
     """The folder of the run that a place names, or those of a recipe's seeds."""
-    for folder in (place / "grpo", place):
+    for folder in (place / "grpo", place / "distill", place):
         if _is_run(folder):
             return [folder]
     seeds = list(filter(_is_run, place.glob("seed-*/grpo")))
@@ -119,11 +119,14 @@ def _name(runs: list[RunState]) -> str:
 def completions(run: RunState) -> int | None:
     """How many completions a run cost: those it sampled. A warm start counts the completions of
     its rejection sampling."""
-    if run.folder.name == "sft":
+    stage = run.folder.name
+    if stage == "sft":
         return run.summary.get("rejection_sampling", {}).get("completions", 0)
     steps = run.summary.get("steps")
     if steps is None:
         return None
+    if stage == "distill":
+        return steps * run.section(stage)[STEP[stage]]
     return run.completions_until(steps)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from console.faults import Fault, RecipeError, nearest_or_all
 from machine import hardware
-from schema.names import is_reward_model
+from schema.names import is_reward_model, no_such_folder
 from schema.recipe import load_recipe
 from schema.settings import Machine, Recipe
 from schema.stages import STAGES, finished
@@ -179,6 +179,10 @@ def not_installed(recipe: Recipe, stages: Sequence[str], launched: dict) -> list
     if samples_solutions and solutions and solutions.model and not finished(solutions.model):
         message = f"{solutions.model} is no folder of a finished stage: train it first"
         faults.append(recipe.fault("error", ("data", "rejection_sampling", "model"), message))
+    if "distill" in stages and recipe.teacher:
+        absent_teacher = no_such_folder(recipe.teacher)
+        if absent_teacher:
+            faults.append(recipe.fault("error", ("teacher",), absent_teacher))
     return faults
 
 
@@ -216,9 +220,11 @@ def incomplete(recipe: Recipe, stages: Sequence[str], launched: dict) -> list[Fa
     """What the recipe lacks for these stages."""
     faults = []
     models = list(filter(is_reward_model, recipe.rewards))
-    if "grpo" in stages and models and shares_weights(launched):
+    unsharded = [("rewards", models[0])] if "grpo" in stages and models else []
+    unsharded += [("teacher",)] if "distill" in stages else []
+    if unsharded and shares_weights(launched):
         message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
-        faults.append(recipe.fault("error", ("rewards", models[0]), message))
+        faults.append(recipe.fault("error", unsharded[0], message))
     for name in stages:
         needs_section = name in STAGES and STAGES[name].warm_start
         if needs_section and getattr(recipe, name) is None:

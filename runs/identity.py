@@ -30,6 +30,7 @@ from schema.stages import STAGES, chain, finished
 # The models that a run begins from, among the sources in its versions.json.
 BASE = "weights of model.name_or_path"
 WARM_START = "weights of the warm start"
+TEACHER = "weights of the teacher"
 # In a merged model's folder, the hashes of the trained policy's weights.
 MERGED_FROM = "merged_from.json"
 # The pass rates that a probe has measured: see evaluation/sample.py.
@@ -257,9 +258,10 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
     """The sections and keys of a resolved recipe, this one or the one that a run of it saved, that
     change what the stage of the recipe trains."""
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
-    if stage == "sft":  # it trains on the problems that a probe's pass rates exclude too
+    if stage != "grpo":  # it trains on the problems that a probe's pass rates exclude too
         sections["data"] = resolved["data"] | {"pass_rate": None}
-        if recipe.data.rejection_sampling is not None:  # they are cut where GRPO would cut them
+        # Completions that it learns from are cut where GRPO would cut them.
+        if stage == "distill" or recipe.data.rejection_sampling is not None:
             length = (resolved.get("grpo") or {}).get("max_completion_length")
             sections["grpo"] = {"max_completion_length": length}
     elif recipe.settings["grpo"]["eval_steps"]:

@@ -31,7 +31,7 @@ from runs.files import (
     weights_of,
     write_whole,
 )
-from runs.identity import BASE, WARM_START, changes
+from runs.identity import BASE, TEACHER, WARM_START, changes
 from runs.state import RunState, filled
 from schema.configs import SECTIONS, without_place
 from schema.names import is_reward_model, reward_function
@@ -302,6 +302,8 @@ def sources_of(recipe: dict, folder: Path, rows: list[dict]) -> dict[str, str]:
     models = {BASE: recipe["model"]["name_or_path"]}
     if STAGES[stage].warm_start and recipe.get("sft") is not None:
         models[WARM_START] = folder.with_name("sft")
+    if "teacher" in STAGES[stage].depends_on:
+        models[TEACHER] = recipe["teacher"]
     for name in rewards:
         if is_reward_model(name):
             models[f"rewards.{name}"] = name

@@ -46,6 +46,7 @@ SPLIT = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_pe
 # What stands for them in the recipe that a run saves: what all processes train on in a step, and
 # what they sample at once.
 STEP = {"sft": "examples_per_step", "grpo": "completions_per_step"}
+STEP["distill"] = STEP["grpo"]
 SAMPLED_AT_ONCE = "completions_per_generation"
 # The schedules whose rate after a step does not depend on how many are to follow.
 STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
@@ -247,6 +248,7 @@ class Values:
         sections: the sections that the recipe has.
         keys: the keys that it sets, as `grpo.delta`.
         rewards: the options of each reward.
+        teacher: the model that distillation learns from.
         tools: the tools that the policy may call.
         sampled: what trl samples at once.
         processes: how many share each step.
@@ -256,6 +258,7 @@ class Values:
         self.sections = recipe.keys()
         self.keys = set()
         self.rewards = recipe.get("rewards", {})
+        self.teacher = recipe.get("teacher")
         self.tools = recipe.get("tools")
         self.processes = processes
         for name in (*OWN_SECTIONS, *SECTIONS):

@@ -35,7 +35,7 @@ from schema.values import LOCAL_HOSTS, TYPES
 # These stay for schema/rules.py and schema/names.py, which would miss them.
 NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 COPY_IT = "read it, and copy it to recipes/"
-KEYS = ("seed", "output_dir", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+KEYS = (*TYPES["recipe"], *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = (
     """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
@@ -321,6 +321,7 @@ class Draft:
         """Yield what may name a file or folder, with its keys."""
         yield ("data", "dir"), sound.get("data", {}).get("dir")
         yield ("model", "name_or_path"), sound.get("model", {}).get("name_or_path")
+        yield ("teacher",), sound.get("teacher")
         for name in filter(is_reward_model, sound.get("rewards", {})):
             yield ("rewards", name), name
         options = sound.get("data", {}).get("rejection_sampling")

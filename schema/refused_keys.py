@@ -58,6 +58,13 @@ ONLY_ELSEWHERE = {
     "grpo": ["average_tokens_across_devices", "dataloader_drop_last", "neftune_noise_alpha"],
 }
 ONLY_ELSEWHERE["grpo"] += ["label_smoothing_factor"]
+# Distillation samples by transformers alone, completions of the length that GRPO's have.
+ONLY_ELSEWHERE["distill"] = [*ONLY_ELSEWHERE["sft"], *ONLY_ELSEWHERE["grpo"]]
+ONLY_ELSEWHERE["distill"] += ["max_completion_length", "max_tool_calling_iterations"]
+ONLY_ELSEWHERE["distill"] += ["log_completions", "use_vllm", "vllm_enable_sleep_mode"]
+ONLY_ELSEWHERE["distill"] += ["vllm_server_port", "vllm_server_timeout", "vllm_group_port"]
+ONLY_ELSEWHERE["distill"] += ["vllm_gpu_memory_utilization", "vllm_max_model_length"]
+ONLY_ELSEWHERE["distill"] += ["vllm_tensor_parallel_size"]
 
 
 @cache

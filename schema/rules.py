@@ -18,7 +18,9 @@ from schema.stages import STAGES
 
 REFUSE, WARN = "error", "warning"
 ONE_OF_BOTH = "set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here)"
+NOT_TRIED = "it has not been tried: leave one of them out"
 NOT_BY_VLLM = "only transformers samples, vLLM has not been tried: leave one of them out"
+NO_TEACHER = "it learns from a model, and none is named: add `teacher`, a folder or a Hub id"
 NO_TRAINING = "float16 weights cannot be trained, only an adapter beside them"
 
 
@@ -274,6 +276,10 @@ TOOLS = [
         " it out",
     ),
 ]
+DISTILL = [
+    Rule("distill", lambda values: values.teacher is None, NO_TEACHER),
+    Rule("distill", lambda values: values.tools, f"with `tools` {NOT_TRIED}"),
+]
 VALIDATION = [
     Rule(
         "grpo.eval_steps",
@@ -426,4 +432,5 @@ for key, (highest, reason) in HIGHEST.items():
         Rule(f"grpo.{key}", conditions.lies_above(key, highest), f"{{grpo.{key}:g}} {reason}", WARN)
     )
 
-RULES = [*MODEL, *DATA, *REWARDS, *BATCH, *VLLM, *TOOLS, *VALIDATION, *LOSSES, *EVALUATE, *POLICY]
+RULES = [*MODEL, *DATA, *REWARDS, *BATCH, *VLLM, *TOOLS, *DISTILL, *VALIDATION, *LOSSES]
+RULES += [*EVALUATE, *POLICY]

@@ -32,9 +32,7 @@ EVEN = 8  # so many processes, and 2 and 4, choose the checkpoint by the same pr
 
 class Machine(NamedTuple):
     """What the values of a recipe depend on in a machine: `machine.launch.this_machine` asks it.
-
-    `has_bfloat16`: whether it computes in bfloat16 natively.
-    """
+    `has_bfloat16`: whether it computes in bfloat16 natively."""
 
     has_gpu: bool
     has_bfloat16: bool
@@ -48,6 +46,7 @@ class Recipe:
         rewards: the weight and the arguments of each reward, by its name.
         asked_for: the options of `make` that name this recipe and its overrides.
         places: the file and line of each key.
+        teacher: the folder or the Hub id of a model that distillation learns from.
         tools: the tools that the policy may call.
         processes: how many share each step.
         machine: the one that it is for; None until torch has been asked, which takes seconds.
@@ -65,6 +64,8 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
+    distill: dict | None = None
+    teacher: str | None = None
     tools: list | None = None
     asked_for: dict[str, Any] = field(default_factory=dict)
     places: dict[tuple, Place] = field(default_factory=dict)
@@ -244,12 +245,8 @@ def from_saved(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def resolve(recipe: Recipe, machine: Machine | None, processes: int) -> Settings:
-    """The settings of a recipe's sections.
-
-    Args:
-        machine: None leaves out the fields that depend on it.
-        processes: how many share each step.
-    """
+    """The settings of a recipe's sections. `machine`: None leaves out the fields that depend on it;
+    `processes`: how many share each step."""
     values: dict[str, dict[str, Any]] = {}
     origins: dict[str, dict[str, Place | str]] = {}
     for section in SECTIONS:
@@ -299,6 +296,9 @@ def _own_defaults(recipe: Recipe, section: str, processes: int) -> dict[str, Any
         "run_name": "/".join(folder.parts[-2:]),
     }
     values |= configs.shared_defaults(section)
+    if section == "distill":
+        grpo = configs.defaults("grpo") | recipe.grpo
+        values["max_completion_length"] = grpo["max_completion_length"]
     if section == "grpo":
         aligned_steps = configs.generation(recipe.grpo, processes).aligned_steps
         values["save_steps"] = math.ceil(SAVE_STEPS / aligned_steps) * aligned_steps

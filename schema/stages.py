@@ -20,7 +20,7 @@ class Stage:
         title: the name of the method in a model card.
         warm_start: whether it begins with the recipe's warm start. Its make target then runs the
             stages that it needs first.
-        samples: whether its trainer samples completions.
+        samples: whether its trainer samples groups of completions, which the rewards judge.
         defaults: our defaults for fields of its section.
     """
 
@@ -35,6 +35,7 @@ class Stage:
 
 _SFT = ("seed", "model", "adapter", "quantization", "data", "prompt", "tools", "sft")
 _GRPO = (*_SFT, "rewards", "grpo")
+_DISTILL = (*_SFT, "teacher", "distill")
 _STAGES = (
     Stage(
         "sft",
@@ -54,16 +55,27 @@ _STAGES = (
         # Completions are written to the run's folder, as parquet.
         defaults={"logging_steps": 5, "log_completions": True, "num_completions_to_print": 0},
     ),
+    Stage(
+        "distill",
+        "trl.trainer.distillation_config.DistillationConfig",
+        _DISTILL,
+        title="on-policy distillation",
+        warm_start=True,
+        defaults={"logging_steps": 5},
+    ),
 )
 STAGES = {stage.name: stage for stage in _STAGES}
-# The make target that runs several stages.
-CHAIN = "grpo"
+# The make targets that run several stages: each that begins with a warm start. The first is the one
+# that `make seeds` repeats.
+CHAINS = tuple(stage.name for stage in _STAGES if stage.warm_start)
+CHAIN = CHAINS[0]
 
 
 def chain() -> str | None:
     """The target for which `make` runs this stage as one of several, and goes on with the next by
     itself; None where it runs this stage alone."""
-    return CHAIN if os.environ.get("MAKE_TARGET") == CHAIN else None
+    target = os.environ.get("MAKE_TARGET")
+    return target if target in CHAINS else None
 
 
 def audits_before_training() -> bool:

@@ -158,6 +158,7 @@ TYPES: dict[str, dict[str, CoreSchema]] = {}
 TYPES["recipe"] = {
     "seed": integer(0, 2**32 - 2**16),
     "output_dir": text(FOLDER, "the name of a folder"),
+    "teacher": text(FOLDER, "a Hub id or a folder"),
     "tools": once(some(one_of("calculator"))),
 }
 TYPES["model"] = {
@@ -219,39 +220,53 @@ TYPES["sft"] = TRAINING | {
     "loss_type": one_of("nll", "dft"),
     "train_sampling_strategy": one_of("random", "sequential"),
 }
-TYPES["grpo"] = TRAINING | {
-    "num_generations": integer(2, LARGEST_GROUP),
-    "max_completion_length": integer(1, 2**20),
-    "generation_batch_size": integer(2, 2**24),
-    **_same(integer(1, 65536), "steps_per_generation per_device_eval_batch_size"),
-    "eval_steps": integer(),
-    "max_tool_calling_iterations": integer(1, 1000),
+SAMPLING = {
     "temperature": number(0.01, 10),
     "top_p": above(0, 1),
     "top_k": integer(0, 2**31 - 1),
     "min_p": below(0, 1),
     "repetition_penalty": number(0.01, 10),  # logits divided by less become infinite
-    "generation_kwargs": mapping(TRANSFORMERS_SAMPLING | VLLM_SAMPLING),
     "cache_implementation": one_of("dynamic", "static"),
-    "vllm_mode": one_of("colocate", "server"),
-    "vllm_model_impl": one_of("vllm", "transformers"),
-    "vllm_server_host": text(r"[\w.:-]{1,253}", "the name or address of a host"),
-    "vllm_server_port": integer(1, 65535),
-    "vllm_group_port": integer(1024, 65535),
-    "vllm_gpu_memory_utilization": above(0, 1),
-    "vllm_max_model_length": integer(2, 2**24),
-    "num_iterations": integer(1, 1000),
-    "epsilon": SHARE,
-    "epsilon_high": number(0, 1e6),
-    "importance_sampling_level": one_of("token", "sequence"),
-    "multi_objective_aggregation": one_of("sum_then_normalize", "normalize_then_sum"),
-    "scale_rewards": one_of("group", "batch", "none"),
-    "loss_type": one_of("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
-    "beta": number(0, 10),
-    "vllm_importance_sampling_mode": one_of(
-        "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
-    ),
 }
+TYPES["distill"] = (
+    TRAINING
+    | SAMPLING
+    | {
+        "beta": SHARE,
+        "generation_kwargs": mapping(TRANSFORMERS_SAMPLING),
+    }
+)
+TYPES["grpo"] = (
+    TRAINING
+    | SAMPLING
+    | {
+        "num_generations": integer(2, LARGEST_GROUP),
+        "max_completion_length": integer(1, 2**20),
+        "generation_batch_size": integer(2, 2**24),
+        **_same(integer(1, 65536), "steps_per_generation per_device_eval_batch_size"),
+        "eval_steps": integer(),
+        "max_tool_calling_iterations": integer(1, 1000),
+        "generation_kwargs": mapping(TRANSFORMERS_SAMPLING | VLLM_SAMPLING),
+        "vllm_mode": one_of("colocate", "server"),
+        "vllm_model_impl": one_of("vllm", "transformers"),
+        "vllm_server_host": text(r"[\w.:-]{1,253}", "the name or address of a host"),
+        "vllm_server_port": integer(1, 65535),
+        "vllm_group_port": integer(1024, 65535),
+        "vllm_gpu_memory_utilization": above(0, 1),
+        "vllm_max_model_length": integer(2, 2**24),
+        "num_iterations": integer(1, 1000),
+        "epsilon": SHARE,
+        "epsilon_high": number(0, 1e6),
+        "importance_sampling_level": one_of("token", "sequence"),
+        "multi_objective_aggregation": one_of("sum_then_normalize", "normalize_then_sum"),
+        "scale_rewards": one_of("group", "batch", "none"),
+        "loss_type": one_of("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
+        "beta": number(0, 10),
+        "vllm_importance_sampling_mode": one_of(
+            "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
+        ),
+    }
+)
 TRUE = core.chain_schema([SWITCH, core.literal_schema([True])])  # the latter alone would take 1
 ALL_LINEAR = expected(
     "a list of modules' names, or all-linear", core.literal_schema(["all-linear"])

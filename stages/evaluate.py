@@ -60,7 +60,8 @@ def main(
     say(f"\nresults: {root}")
     if validation and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
-    has_policy = "grpo" in [contestant.label for contestant in contestants]
+    trained = [STAGES.get(contestant.label) for contestant in contestants]
+    has_policy = any(stage and stage.warm_start for stage in trained)
     _say_next(recipe, has_policy, model is None)
     figures = {}
     for name, answered in models.items():

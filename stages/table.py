@@ -95,6 +95,7 @@ GPU = Option(
 )
 HTML = Option("--html", "the file to write, if not the run's page.html", "path", variable="HTML")
 IF_NEEDED = Option("--if-needed", "do nothing if the recipe has no section for it", "flag")
+WARM_START = ("rejection-sampling --if-needed", "sft --if-needed")
 
 ROWS = (
     Stage(
@@ -103,12 +104,7 @@ ROWS = (
         "train with GRPO, after the warm start if it is not finished, and compare on"
         " validation problems",
         checks=("sft", "grpo", "evaluate"),
-        chain=(
-            "rejection-sampling --if-needed",
-            "sft --if-needed",
-            "grpo",
-            "evaluate --validation",
-        ),
+        chain=(*WARM_START, "grpo", "evaluate --validation"),
     ),
     Stage(
         "check",
@@ -133,7 +129,7 @@ ROWS = (
                 "--stages",
                 "which begin, with --fast",
                 "texts",
-                choices=("sft", "grpo", "probe-memory", "evaluate"),
+                choices=("sft", "grpo", "distill", "probe-memory", "evaluate"),
             ),
             Option("--machines", "on how many machines, where not on one, with --fast", "int"),
         ),
@@ -266,6 +262,13 @@ ROWS = (
         options=(IF_NEEDED,),
         checks=("sft",),
         chain=("rejection-sampling --if-needed", "sft"),
+    ),
+    Stage(
+        "distill",
+        OWN,
+        "train on the probabilities of the recipe's `teacher`, after the warm start, and compare",
+        checks=("sft", "distill", "evaluate"),
+        chain=(*WARM_START, "distill", "evaluate --validation"),
     ),
     Stage("merge", OWN, "write the trained policy as one model without an adapter", checks=()),
     Stage(

@@ -18,7 +18,7 @@ from viewer.page import NAME, standalone_lab, standalone_list, standalone_page, 
 
 OUTPUTS = Path("outputs")
 LIST = OUTPUTS / "runs.html"
-STAGES = ("grpo", "sft")
+STAGES = ("grpo", "distill", "sft")
 
 
 def main(runs: list[str], html: Path | None, lab: bool) -> Path:
@@ -52,9 +52,11 @@ def main(runs: list[str], html: Path | None, lab: bool) -> Path:
 
 def listed_runs() -> list[Path]:
     """The runs of a list, without the warm start of a policy that is in it."""
+    existing = all_runs(OUTPUTS, STAGES)
     runs = []
-    for run in all_runs(OUTPUTS, STAGES):
-        if run.name == "grpo" or run.with_name("grpo") not in runs:
+    for run in existing:
+        policies = {run.with_name(name) for name in STAGES if name != "sft"}
+        if run.name != "sft" or policies.isdisjoint(existing):
             runs.append(run)
     return runs
 

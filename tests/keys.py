@@ -27,6 +27,7 @@ DOCUMENTED = {
     "quantization": "main_classes/quantization#transformers.BitsAndBytesConfig",
     "sft": "sft_trainer#trl.SFTConfig",
     "grpo": "grpo_trainer#trl.GRPOConfig",
+    "distill": "distillation_trainer#trl.DistillationConfig",
 }
 ON_A_BASE = """
 ## On a base
@@ -45,6 +46,12 @@ TOP = {
     "base": (BASE, "", "base.yaml"),
     "seed": ("of the data's order, the sampling and the adapter", "42", ""),
     "output_dir": ("where its runs are", "outputs/<recipe>", ""),
+    "teacher": (
+        "the folder of a run, or another model's folder or Hub id, that"
+        " [distillation](choosing.md#how-do-i-learn-from-a-teacher) learns from",
+        "",
+        "outputs/tiny-arithmetic/grpo",
+    ),
     "tools": (
         "what the policy may [call](rewards.md#may-it-call-tools)",
         "",

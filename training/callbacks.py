@@ -41,6 +41,7 @@ from training.watch import PARTS, History, gamed
 # trl's metric → its word on the line. The mean of each reward follows the first word, under the
 # reward's name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
+SFT_WORDS["completions/mean_length"] = "length"  # of a student's
 GRPO_WORDS = {
     "reward": "reward",
     ZERO_VARIANCE: "zero variance",
@@ -82,6 +83,8 @@ def callbacks_of(
     else:
         stopwatch = Stopwatch()
         callbacks.append(FiniteNumbers())
+        if hasattr(trainer, "rollout"):  # a student's, which trl gives its problems as GRPO's
+            callbacks.append(SameOrder())
     callbacks += [write_page, Checkpoints(trainer.args.save_total_limit)]
     callbacks += [interrupts.progress, stopwatch, Metrics(folder)]
     return callbacks

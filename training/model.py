@@ -367,6 +367,34 @@ def _prepare(model: PreTrainedModel, recipe: Recipe):
             module.support_avx512bf16_for_cpu = False
 
 
+def load_teacher(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """The model that distillation learns from: what the recipe's `teacher` names.
+
+    Raises:
+        RecipeError: it cannot be loaded, or numbers a token as the student does not: trl compares
+            their probabilities by these numbers.
+    """
+    name = str(recipe.teacher)
+    if not Path(name).is_dir():
+        hub.reach()
+    if not is_adapter(name):  # an adapter has the student's own base
+        try:
+            with checked_files(name, None, weights=False) as folder:
+                model_files.require_tokenizer(folder)
+                teachers = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        except Exception as error:
+            raise refused(recipe.place("teacher"), f"teacher {name}", name, error) from error
+        by_number = {number: token for token, number in teachers.get_vocab().items()}
+        for token, number in tokenizer.get_vocab().items():
+            if by_number.get(number, token) != token:
+                message = (
+                    f"teacher: its token {number} is {by_number[number]!r}, the student's"
+                    f" {token!r}: take one of the student's family"
+                )
+                raise RecipeError([Fault(recipe.place("teacher"), message)])
+    return load_model(recipe, tokenizer, name)
+
+
 def load_for_sampling(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:

@@ -39,7 +39,7 @@ from data import hub
 from runs.records import public
 from runs.state import RunState, checkpoints_of, has_training, resume_advice, run_folders, unwritten
 from schema.recipe import Recipe
-from schema.stages import STAGES, chain
+from schema.stages import chain
 from training.callbacks import Progress, callbacks_of
 from training.merging import without_adapter
 from training.model import base_model, name_base
@@ -176,7 +176,7 @@ def train(
     callbacks = callbacks_of(trainer, recipe, run.folder, interrupts, write_page)
     trainer.callback_handler.callbacks = callbacks
     trainer.args.save_total_limit = None  # the library would prune before the new one is complete
-    if STAGES[stage].samples and trainer.rollout:
+    if getattr(trainer, "rollout", None):
         trainer.rollout.show = interrupts.progress.show
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     _end_at_the_last_step(trainer)
@@ -377,10 +377,10 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     settings = recipe.settings[stage]
     size = settings[size_key]
     steps = settings["gradient_accumulation_steps"] * recipe.processes
-    length = "max_length"
-    if STAGES[stage].samples:
-        length = "max_completion_length"
-    limit = settings[length]
+    owner, length = stage, "max_length"
+    if stage != "sft":
+        owner, length = "grpo", "max_completion_length"
+    limit = recipe.settings[owner][length]
     lines = ["out of memory. Change one of these:"]
     if size > 1:
         half = next(part for part in range(size // 2, 0, -1) if size % part == 0)
@@ -394,8 +394,8 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
             " which keeps the size of a step"
         )
     if limit:
-        change = f"{stage}.{length} {limit} → {limit // 2}"
+        change = f"{owner}.{length} {limit} → {limit // 2}"
         if has_training(recipe.stage_dir(stage)):
             change += ", in a run of its own (output_dir)"
-        lines.append(f"  {recipe.place(stage, length)}: {change}")
+        lines.append(f"  {recipe.place(owner, length)}: {change}")
     return "\n".join(lines)

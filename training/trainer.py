@@ -75,7 +75,7 @@ class GRPOByStep(StepAdvantages, GRPO):
     """GRPO with rewards of steps."""
 
 
-def _require_problems(recipe: Recipe, count: int, groups: int):
+def require_problems(recipe: Recipe, count: int, groups: int):
     """Refuse fewer problems than the groups of a batch, which are of different problems."""
     if count < groups:
         message = (
@@ -110,7 +110,7 @@ def grpo_trainer(
         if args.vllm_mode == "colocate":
             say("vLLM starts; the first time on a machine it compiles its kernels for minutes")
     rows = rows_that_fit(recipe, model.config, tokenizer, rows)
-    _require_problems(recipe, len(rows), args.generation_batch_size // args.num_generations)
+    require_problems(recipe, len(rows), args.generation_batch_size // args.num_generations)
     system = recipe.prompt.system
     prepare_rewards(recipe, [row["solution"] for row in rows])  # while the first are sampled
     functions = guarded_rewards(recipe)
@@ -124,7 +124,7 @@ def grpo_trainer(
         args.eval_strategy = "no"  # transformers refuses to evaluate on nothing
     arguments["tools"] = list(tools_of(recipe).values())
     kind = GRPOByStep if steps else GRPO
-    trainer = _built(kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
+    trainer = built("grpo", kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     if args.use_vllm:
         # vLLM's start has seeded this process with its rank, alike for all seeds of a recipe.
         set_seed(args.seed, device_specific=True)
@@ -136,7 +136,8 @@ def grpo_trainer(
     return trainer
 
 
-def _built(
+def built(
+    stage: str,
     kind: type,
     recipe: Recipe,
     model: PreTrainedModel,
@@ -152,12 +153,12 @@ def _built(
             if weight.requires_grad:
                 trained_weights[name] = weight.data
     adapter = None if warm_start else adapter_config(recipe)
-    with said_by_library(recipe.place("grpo")):
+    with said_by_library(recipe.place(stage)):
         trainer = kind(model=model, processing_class=tokenizer, peft_config=adapter, **arguments)
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, trained_weights)
     speed_up_adapter(trainer.model)
-    if trainer.is_fsdp_enabled and trainer.ref_model is not None:
+    if trainer.is_fsdp_enabled and getattr(trainer, "ref_model", None) is not None:
         share_reference(trainer, load_model(recipe, tokenizer, warm_start))
     return trainer
 

@@ -47,7 +47,7 @@ def test_vllm_is_told_where_an_answer_ends():
 
 def test_vllms_start_does_not_choose_the_seed(monkeypatch):
     """vLLM 0.31 seeds the trainer's process with its rank (`set_random_seed` of gpu_worker.py)."""
-    build = trainer_module._built
+    build = trainer_module.built
 
     def build_and_start_vllm(*arguments, args, **options):
         trainer = build(*arguments, args=args, **options)
@@ -55,7 +55,7 @@ def test_vllms_start_does_not_choose_the_seed(monkeypatch):
         torch.manual_seed(0)
         return trainer
 
-    monkeypatch.setattr(trainer_module, "_built", build_and_start_vllm)
+    monkeypatch.setattr(trainer_module, "built", build_and_start_vllm)
     trainer_of(tiny("seed=5"))
     assert torch.initial_seed() == 5
 
