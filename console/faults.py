@@ -150,6 +150,15 @@ def is_exhausted(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and str(error) == "can't start new thread"
 
 
+def ended_by_signal(process: str, number: int) -> str:
+    """What is said of a process that a signal ended before it could say anything."""
+    cause = ""
+    if number == signal.SIGKILL:
+        cause = ", as the system does when memory runs out"
+    name = signal.Signals(number).name
+    return f"{process} was ended by {name}{cause}; the same command resumes"
+
+
 @contextlib.contextmanager
 def said_by_library(place: Place | str) -> Iterator[None]:
     """Turn a library's complaint about the values that the block passes to it into a fault. An

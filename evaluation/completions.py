@@ -22,7 +22,14 @@ from data.problems import judged_by
 from evaluation import report
 from rewards import verifier
 from rewards.verifier import CONTRACT, LENIENT, STRICT, Verdict, judge_all
-from runs.files import has_weights, hash_of, is_adapter, json_lines, weights_hash
+from runs.files import (
+    has_weights,
+    hash_of,
+    is_adapter,
+    json_lines,
+    require_lock,
+    weights_hash,
+)
 from runs.identity import MERGED_FROM, find_run, require_merged_from
 from runs.records import CONTROL
 from runs.state import RunState
@@ -297,6 +304,7 @@ class StoredCompletions:
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
                 completions = self._completions(policy, [self.prompts[i] for i, _ in batch], seed)
                 tokens = sum(completion.tokens for completion in completions)
+                require_lock(self.file.parent)
                 spent = {"seconds": time.monotonic() - batch_start, "tokens": tokens}
                 seconds.write(json_lines([spent]))
                 seconds.flush()

@@ -7,14 +7,17 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
+import re
+import secrets
 import shutil
 import time
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from console.faults import RecipeError
+from console.faults import RecipeError, RunStopped
 from console.terminal import say
 
 HASHES = Path("outputs/.hashes.json")
@@ -176,14 +179,24 @@ def json_lines(values: Iterable[dict]) -> str:
 
 # One process in a folder ------------------------------------------------------------------------
 
-_locks: dict[Path, IO] = {}
+LONGEST_HOLDER = 300  # letters in a lock's file
+
+
+class Lock(NamedTuple):
+    """A folder's lock. `mark`: the last word in its file, which no other process writes."""
+
+    file: IO
+    mark: str
+
+
+_locks: dict[Path, Lock] = {}
 # The folders that were created for a lock, with those above them, the innermost first.
 _created: list[list[Path]] = []
 
 
 def _close_locks():
-    for file in _locks.values():
-        file.close()
+    for held in _locks.values():
+        held.file.close()
 
 
 # A fork that outlives this process, as one that reads a file may, must not hold its folders.
@@ -202,19 +215,16 @@ def lock(path: Path):
         return
     created = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    file = (path / ".lock").open("a+", encoding="ascii", errors="replace")
+    file = (path / ".lock").open("a+", encoding="utf-8", errors="replace")
     try:
         # Not lockf: its locks fall as soon as anything in this process opens and closes the file.
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         time.sleep(0.2)  # until it has written its number
         file.seek(0)
-        number = file.read(20).strip()
-        if not number.isdecimal():
-            number = "?"
         message = (
-            f"{path} is in use by process {number}: wait for it, stop it, or give this run its own"
-            " folder (output_dir)"
+            f"{path} is in use by {_holder(file.read(LONGEST_HOLDER))}: wait for it, stop it, or"
+            " give this run its own folder (output_dir)"
         )
         raise RecipeError([message]) from None
     except OSError as error:  # from NFS without its lock service, for example
@@ -222,12 +232,44 @@ def lock(path: Path):
     if os.fstat(file.fileno()).st_nlink == 0:  # removed since it was opened
         lock(path)
         return
+    mark = secrets.token_hex(8)
     file.truncate(0)
-    file.write(f"{os.getpid()}\n")
+    file.write(f"{os.getpid()} {platform.node()} {mark}\n")
     file.flush()
-    _locks[path.resolve()] = file
+    os.fsync(file.fileno())  # another machine reads it
+    _locks[path.resolve()] = Lock(file, mark)
     if created:
         _created.append(created)
+
+
+def _holder(text: str) -> str:
+    """The process that wrote this into a lock's file. An earlier version wrote its number alone."""
+    match = re.match(r"(\d{1,20}) ([\w.-]{1,253}) \w+\n", text, re.ASCII)
+    if match:
+        return f"process {match[1]} on {match[2]}"
+    number = text.strip()
+    return f"process {number}" if re.fullmatch(r"\d{1,20}", number, re.ASCII) else "a process"
+
+
+def require_lock(path: Path):
+    """Refuse to write into a folder that another process has locked since this one did: on some
+    disks a lock holds on one machine alone, or there is none. The later process goes on, because a
+    preempted run that begins again on another machine cannot know whether the first one is gone.
+
+    Raises:
+        RunStopped: names the process and its machine.
+    """
+    held = _locks.get(path.resolve())
+    file = path / ".lock"
+    if held is None or not file.is_file():
+        return
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        text = opened.read(LONGEST_HOLDER)
+    if text.split()[-1:] != [held.mark]:
+        raise RunStopped(
+            f"{path} was taken over by {_holder(text)}, on a disk that keeps no lock between"
+            " machines: this run stops, and that one goes on"
+        )
 
 
 def remove_unused():

@@ -17,7 +17,7 @@ import sys
 
 import psutil
 
-from console.faults import EXIT_CODES, on_signals
+from console.faults import EXIT_CODES, ended_by_signal, on_signals
 from console.terminal import clean
 from machine.hardware import wrong_count
 from stages.cli import write_lines
@@ -53,6 +53,8 @@ def main():
         code = _report_failure(error)
     except subprocess.CalledProcessError as error:  # a launch of one process
         code = _shell_code(error.returncode)
+        if error.returncode < 0:
+            _say(ended_by_signal("the process", -error.returncode))
     except SignalException as error:  # by now its processes have ended
         code = EXIT_CODES.get(error.sigval, 128 + error.sigval)
     except (ImportError, OSError, ValueError) as error:  # accelerate refuses an option
@@ -108,9 +110,7 @@ def _report_failure(error) -> int:
         if getattr(error.failures.get(0), "exitcode", None) != failure.exitcode:
             print(clean(failure.message), file=sys.stderr)
     elif failure.exitcode < 0:
-        name = failure.signal_name()
-        cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-        _say(f"process {rank} was ended by {name}{cause}; the same command resumes")
+        _say(ended_by_signal(f"process {rank}", -failure.exitcode))
     return code
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from console.faults import EXIT_CODES, RecipeError, on_signals
+from console.faults import EXIT_CODES, RecipeError, ended_by_signal, on_signals
 from console.terminal import make_option
 from schema.stages import CHAIN
 from schema.stages import STAGES as TRAINED
@@ -101,7 +101,10 @@ class Running:
         self.process = None
         if self.caught and not code:
             return EXIT_CODES[self.caught]
-        return code if code >= 0 else 128 - code
+        if code < 0:
+            print(ended_by_signal(command[0], -code), file=sys.stderr)
+            return 128 - code
+        return code
 
 
 def commands(target: str, environment: Mapping[str, str]) -> Iterator[list[str]]:

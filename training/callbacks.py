@@ -23,7 +23,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 
 from console.faults import RunStopped
 from console.terminal import duration, say
-from runs.files import write_whole
+from runs.files import require_lock, write_whole
 from runs.state import (
     most_checkpoints,
     newest_good,
@@ -132,7 +132,7 @@ class Reshard(TrainerCallback):
 
 class Checkpoints(TrainerCallback):
     """Writes every checkpoint's manifest, then prunes old ones; stops before one that would not
-    fit on the disk.
+    fit on the disk, and after a step in which another process took the folder over.
 
     Args:
         keep: how many to keep besides the best; None keeps all.
@@ -158,7 +158,11 @@ class Checkpoints(TrainerCallback):
             require_room_for_all(Path(args.output_dir), count, _checkpoint_bytes(model))
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
-        if control.should_save and state.is_world_process_zero:
+        if not state.is_world_process_zero:
+            return
+        # Before the trainer logs, evaluates and saves: all that is written follows this.
+        require_lock(Path(args.output_dir))
+        if control.should_save:
             require_room(Path(args.output_dir), state.global_step, _checkpoint_bytes(model))
 
     def on_save(self, args, state, control, **kwargs):

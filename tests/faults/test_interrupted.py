@@ -7,6 +7,8 @@ nothing happened to, to the bit. Columns of the table:
 - `after`: a file below `folder` (else the stage's), and how many lines it has at the interruption
 - `by`: the signals that are sent, one after another, `to` the processes; `pause`: after so many
   seconds; `damage`: what is done then to the newest checkpoint
+- `home`: the home of the command that goes on, if it is another one, as in a container that comes
+  back; where none can be made, nothing that is needed may be in it
 - `exits`, `leaves`: the exit code of the interrupted run, and a part of what it prints
 - `says`, `never`: what the run prints that goes on, and what it does not
 - `same`: files that must be equal, in place of the weights
@@ -61,6 +63,7 @@ SOLUTIONS = """
 # Whose dimensions a quantised model needs.
 QUANTISED = "model.build=null model.name_or_path={qwen2} sft.max_steps=20 sft.save_steps=5"
 WAYS = {"": [], "cpu2": TWO_PROCESSES, "process 1": [*UNSHARE, sys.executable]}
+WAYS["python"] = [sys.executable]  # libraries read the name of the home when they are imported
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Row:
     by: str = "SIGKILL"
     to: str = "all"
     damage: str = ""
+    home: str = ""
     exits: int | None = None
     leaves: str = ""
     says: str = "/checkpoint-"
@@ -214,7 +218,10 @@ def test_an_interrupted_run_ends_as_one_that_nothing_happened_to(row, runs, tmp_
     for file in folder.glob(row.same.split()[0] if row.same else "no file"):
         answers[file] = file.read_text()
 
-    again = run_stage(row.stage, *command, **options)
+    homes = {}
+    if row.home:
+        homes = {"HOME": row.home, "HF_HOME": f"{row.home}/huggingface", "MPLCONFIGDIR": ""}
+    again = run_stage(row.stage, *command, **options, **homes)
     assert row.says in again.stdout and row.never not in again.stdout
     for file in answers:  # what was there has not been done again
         assert file.read_text().startswith(answers[file].rpartition("\n")[0])

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from tests.stage_process import Started
 from tests.support import (
     CHAIN,
     LORA,
     ROOT,
     copied,
     hub,
+    read_lines,
     run_program,
     run_stage,
     same_weights,
@@ -64,6 +66,85 @@ def test_a_run_with_a_faulty_reward_ends_as_one_without_it(row, chain, tmp_path)
     assert same_weights(tmp_path / "grpo", chain / "grpo")
 
 
+REFUSES = """
+import errno, os, pkgutil, resource
+from pathlib import Path
+{disk}
+owner, name = pkgutil.resolve_name({owner!r}), {function!r}
+folder = Path({folder!r})
+write = getattr(owner, name)
+def refused(*values, **named):
+    paths = [str(value) for value in (*values, *named.values()) if isinstance(value, str | Path)]
+    if any(path.endswith({path!r}) for path in paths):
+        {fault}
+    return write(*values, **named)
+setattr(owner, name, refused)
+from stages.cli import run
+from stages.grpo import main
+run("grpo", main)
+"""
+# What happens instead of a write, in words of Python.
+FAULTS = {
+    "limit": "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))",
+    "EIO": "raise OSError(errno.EIO, os.strerror(errno.EIO), paths[0])",
+    "EIO in Rust": "raise RuntimeError('I/O error: Input/output error (os error 5)')",
+    "read-only": "os.system('mount --bind {0} {0} && mount -o remount,bind,ro {0}'.format(folder))",
+    "out of memory": "Path(paths[0]).write_bytes(b'PK'); os.kill(os.getpid(), 9)",
+    "power cut": "write(*values, **named); disk.cut(); os.kill(os.getpid(), 9)",
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row of the table. `owner`, `function`, `path`: which write meets the fault."""
+
+    case: str
+    fault: str
+    owner: str
+    function: str
+    path: str
+    exits: int = 3
+    says: str = ""
+
+
+@row_cases(__file__, "refused", Refusal)
+def test_a_run_whose_disk_refused_it_ends_as_one_without_that(row, chain, tmp_path):
+    copied(chain, tmp_path, "sft")
+    values = {"owner": row.owner, "function": row.function, "path": row.path}
+    values["disk"] = ""
+    if row.fault == "power cut":
+        values["disk"] = (
+            f"from tests.power_cut import Disk; disk = Disk(Path({str(tmp_path / 'grpo')!r}))"
+        )
+    values |= {"fault": FAULTS[row.fault], "folder": str(tmp_path / "grpo")}
+    program = tmp_path / "refuses.py"
+    program.write_text(REFUSES.format(**values))
+    settings = command(tmp_path, *CHAIN)
+    before = []
+    if row.fault == "read-only":
+        before = ["unshare", "-rm", sys.executable]
+        mount = [*before[:2], "mount", "--bind", tmp_path, tmp_path]
+        if run_command(mount, capture_output=True).returncode:
+            pytest.skip("nothing can be mounted here")
+    ended = run_program(program, *settings, before=before, check=False, PYTHONPATH=str(ROOT))
+    assert ended.returncode == row.exits, ended.stderr
+    assert row.says in ended.stderr and "Traceback" not in ended.stderr
+    again = run_stage("grpo", *settings)
+    assert "grpo/checkpoint-" in again.stdout, "it began anew"
+    for folder in ("completions", "same_questions"):
+        assert contents(tmp_path / "grpo" / folder) == contents(chain / "grpo" / folder)
+    assert steps_logged(tmp_path / "grpo") == steps_logged(chain / "grpo")
+    assert same_weights(tmp_path / "grpo", chain / "grpo")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def steps_logged(run: Path) -> list[int]:
+    return [line["step"] for line in read_lines(run / "metrics.jsonl")]
+
+
 @pytest.mark.slow
 def test_a_batch_that_the_memory_does_not_hold_is_halved_by_advice(chain, tmp_path):
     """A limit of address space that a thousand completions do not fit."""
@@ -79,25 +160,59 @@ def test_a_batch_that_the_memory_does_not_hold_is_halved_by_advice(chain, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_run_whose_disk_was_full_goes_on_once_there_is_room(chain, tmp_path):
-    """A file system of 10 MB of its own, which a checkpoint of 3 MB fills; then another 30 MB."""
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("size=10m", "size=40m", "no room for the run's checkpoints"),
+        ("nr_inodes=60", "nr_inodes=600", "delete files there, whose number is at its limit"),
+    ],
+)
+def test_a_run_whose_disk_was_full_goes_on_once_there_is_room(before, after, says, chain, tmp_path):
+    """A file system of its own, which checkpoints or their files fill; then a larger one."""
     mount, run = tmp_path / "disk", tmp_path / "run"
     mount.mkdir()
     stage = shlex.join([sys.executable, "-m", "stages", "grpo", *command(mount, *CHAIN)])
     script = f"""
-        mount -t tmpfs -o size=10m tmpfs '{mount}' && cp -r '{chain}/sft' '{mount}' || exit 99
+        mount -t tmpfs -o {before} tmpfs '{mount}' && cp -r '{chain}/sft' '{mount}' || exit 99
         {stage}; echo $?
-        mount -o remount,size=40m '{mount}'
+        mount -o remount,{after} '{mount}'
         {stage} && cp -r '{mount}' '{run}'
     """
     words = ["unshare", "-rm", "sh", "-c", script]
     ended = run_command(words, cwd=ROOT, capture_output=True, text=True)
     if ended.returncode == 99:
         pytest.skip(f"no file system can be mounted here: {ended.stderr}")
-    assert "no room for the run's checkpoints" in ended.stderr and "\n3\n" in ended.stdout, (
-        ended.stderr
-    )
+    assert says in ended.stderr and "\n3\n" in ended.stdout, ended.stderr
     assert same_weights(run / "grpo", chain / "grpo")
+
+
+TAKEN = """
+import fcntl, platform
+{node}
+fcntl.flock = lambda *_: None
+from stages.cli import run
+from stages.grpo import main
+run("grpo", main)
+"""
+
+
+@pytest.mark.slow
+def test_of_two_machines_in_a_folder_the_later_one_goes_on(chain, tmp_path):
+    """On a disk whose locks hold on one machine alone."""
+    copied(chain, tmp_path, "sft")
+    settings, run = command(tmp_path, *CHAIN), tmp_path / "grpo"
+    starts = []
+    for name in ("node-1", "node-2"):
+        program = tmp_path / f"{name}.py"
+        program.write_text(TAKEN.format(node=f"platform.node = lambda: {name!r}"))
+        starts.append(Started(str(program), *settings, cwd=ROOT))
+        starts[0].until(lambda: (run / "checkpoint-2/manifest.json").is_file())
+    first, second = (start.ended() for start in starts)
+    assert first.returncode == 3, first.stdout
+    assert f"{run} was taken over by process {starts[1].processes[0].pid} on node-2" in first.stderr
+    assert second.returncode == 0, second.stderr
+    assert steps_logged(run) == steps_logged(chain / "grpo")
+    assert same_weights(run, chain / "grpo")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import builtins
 import errno
 import fcntl
 import os
+import platform
 import shlex
 import signal
 import stat
@@ -12,7 +13,7 @@ import sys
 
 import pytest
 
-from console.faults import RecipeError
+from console.faults import RecipeError, RunStopped
 from runs import files, state
 from runs.files import write_whole
 from runs.state import unwritten
@@ -39,7 +40,8 @@ def test_of_two_starts_at_one_moment_one_trains(tmp_path):
     trained, refused_start = starts if codes == [0, 2] else reversed(starts)
     assert sorted(codes) == [0, 2]
     process = trained.processes[0].pid
-    assert f"{run}/grpo is in use by process {process}: wait" in refused_start.printed("stderr")
+    holder = f"process {process} on {platform.node()}"
+    assert f"{run}/grpo is in use by {holder}: wait" in refused_start.printed("stderr")
     assert "grpo: done, in" in trained.printed("stdout")
     assert (run / "grpo/report.md").is_file()
 
@@ -73,22 +75,49 @@ def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
         overrides.append("--validation")
     refusal = refused(stage, RUN[0], *overrides)
     holder.communicate(b"\n", timeout=60)
-    assert f"{folder} is in use by process {holder.pid}: wait" in refusal
+    assert f"{folder} is in use by process {holder.pid} on {platform.node()}: wait" in refusal
     assert {each.name for each in folder.iterdir()} == {".lock", "data.json"}
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [(b"123\n", "123"), (b"", "?"), (b"\xff\xfe\x00" * 9, "?"), (b"x" * 10**6, "?")],
+    ("text", "holder"),
+    [
+        (b"123 node-7.example.org 0f\n", "process 123 on node-7.example.org"),
+        (b"123\n", "process 123"),  # of an earlier version
+        (b"", "a process"),
+        (b"1 \x1b[2J 0f\n", "a process"),
+        (b"\xff\xfe\x00" * 9, "a process"),
+        (b"x" * 10**6, "a process"),
+    ],
 )
-def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
+def test_who_has_a_folder_is_told_in_a_line(text, holder, tmp_path):
     with (tmp_path / ".lock").open("w+b") as file:
         file.write(text)
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(RecipeError) as told:
             files.lock(tmp_path)
-    assert str(told.value).startswith(f"{tmp_path} is in use by process {number}: wait for it")
+    assert str(told.value).startswith(f"{tmp_path} is in use by {holder}: wait for it")
+
+
+def test_a_folder_that_another_machine_has_locked_since_is_left_to_it(tmp_path, monkeypatch):
+    """On a disk whose locks hold on one machine alone."""
+    monkeypatch.setattr(files, "_locks", {})
+    files.require_lock(tmp_path)  # of a folder that nobody has locked
+    files.lock(tmp_path)
+    files.require_lock(tmp_path)
+    held = files._locks
+    monkeypatch.setattr(files, "_locks", {})
+    monkeypatch.setattr(files.platform, "node", lambda: "node-7")
+    monkeypatch.setattr(files.fcntl, "flock", lambda *_: None)
+    files.lock(tmp_path)
+    files.require_lock(tmp_path)
+    monkeypatch.setattr(files, "_locks", held)
+    with pytest.raises(RunStopped) as told:
+        files.require_lock(tmp_path)
+    assert f"{tmp_path} was taken over by process {os.getpid()} on node-7" in str(told.value)
+    (tmp_path / ".lock").unlink()  # by a person
+    files.require_lock(tmp_path)
 
 
 def test_what_a_killed_process_has_forked_holds_no_folder(tmp_path):
