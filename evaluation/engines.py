@@ -3,7 +3,6 @@ same token ids."""
 
 import contextlib
 import gc
-import os
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -176,9 +175,6 @@ def vllm_engine(
 
 
 def _require_vllm(recipe: Recipe):
-    # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines
-    # lack the compiler (nvcc). Nothing here needs that kernel.
-    os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
         from vllm.platforms import current_platform
     except ImportError as error:

@@ -11,6 +11,10 @@ for name in ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+# vLLM's sampler by flashinfer is compiled at its first call, and most machines lack the compiler,
+# nvcc. Nothing here needs it.
+SAMPLER = "VLLM_USE_FLASHINFER_SAMPLER"
+os.environ.setdefault(SAMPLER, "0")
 # Pictures are written to files. An invalid value of this variable would fail a run at its end.
 os.environ["MPLBACKEND"] = "agg"
 # A progress bar belongs on a terminal; in a file or a pipe, one line per logging step is enough.

@@ -1,5 +1,5 @@
 """A stand-in for vLLM where there is no GPU, for the server mode of trl, whose client is the real
-one. What `trl vllm-serve` runs is this module, which samples with transformers. `install` makes a
+one. What `vllm serve` runs is this module, which samples with transformers. `install` makes a
 folder of what the client imports, in which
 
 - the weights reach the server through a file: vLLM sends them over NCCL, which a CPU has not
@@ -112,7 +112,7 @@ def choices(policy, asked: dict) -> list[dict]:
 
 
 if __name__ == "__main__":
-    options = dict(zip(sys.argv, sys.argv[1:], strict=False))
-    address, mode = (options["--host"], int(options["--port"])), options["--logprobs-mode"]
-    name = sys.argv[-1].removeprefix("--served-model-name=")
-    serve(Path(os.environ["STAND_IN"]), name, address, mode)
+    _, model, *words = sys.argv[1:]
+    options = dict(word.split("=", 1) for word in words)
+    address = (options["--host"], int(options["--port"]))
+    serve(Path(os.environ["STAND_IN"]), model, address, options["--logprobs-mode"])

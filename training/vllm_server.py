@@ -2,44 +2,50 @@
 that starts it, and the wait until it answers."""
 
 import json
+import os
 import shlex
 import sys
 import time
 import urllib.request
 from http.client import HTTPException
-from pathlib import Path
 
 from console.faults import Fault, RecipeError
 from console.terminal import is_main_process, say
+from schema import SAMPLER
 from schema.recipe import Recipe
 from schema.settings import vllm_dtype
 from training.model import base_model
 
 
 def command(recipe: Recipe) -> str:
-    """A line for a shell: trl's command, which serves the base model; a trainer then sends its
-    weights. The last four options are vLLM's. Sampling follows the recipe, not the model's folder.
+    """A line for a shell: vLLM's own server of the base model, to which a trainer then sends its
+    weights. The variable and the last three options are what trl needs of it (its page on vLLM).
+    Sampling follows the recipe, not the model's folder.
     """
     grpo = recipe.settings["grpo"]
+    model = base_model(recipe)
     options = {
-        "model": base_model(recipe),
         "host": grpo["vllm_server_host"],
         "port": grpo["vllm_server_port"],
         "dtype": vllm_dtype(recipe),
         "tensor-parallel-size": grpo["vllm_tensor_parallel_size"],
         "max-model-len": grpo["vllm_max_model_length"],
-        "vllm-model-impl": grpo["vllm_model_impl"],
-        # trl's default for training leaves room for a trainer on the same GPU.
+        "model-impl": grpo["vllm_model_impl"],
+        # trl's default for training would leave room for a trainer on the same GPU.
         "gpu-memory-utilization": recipe.grpo.get("vllm_gpu_memory_utilization"),
         "seed": recipe.seed,
         "generation-config": "vllm",
         "load-format": "safetensors",
-        "served-model-name": base_model(recipe),
+        "served-model-name": model,
+        "weight-transfer-config": '{"backend": "nccl"}',
+        "logprobs-mode": "processed_logprobs",
+        "max-logprobs": -1,
     }
-    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    program = str(Path(sys.executable).with_name("trl"))
-    # flashinfer would compile its sampler with nvcc, which most machines lack.
-    return f"VLLM_USE_FLASHINFER_SAMPLER=0 {shlex.join([program, 'vllm-serve', *words])}"
+    variables = {"VLLM_SERVER_DEV_MODE": "1", SAMPLER: os.environ[SAMPLER]}
+    words = [f"{name}={value}" for name, value in variables.items()]
+    words += [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model]
+    words += [f"--{name}={value}" for name, value in options.items() if value is not None]
+    return shlex.join(words)
 
 
 def served_model(url: str) -> str | None:

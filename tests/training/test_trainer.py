@@ -2,7 +2,6 @@
 
 import os
 import random
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -207,16 +206,6 @@ def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
     worst = probe_memory.worst_step(silent, tmp_path).grpo
     assert worst["generation_kwargs"] == {"min_tokens": 512}
     assert "max_completion_length 512 → 256" in training.out_of_memory(silent)
-
-
-def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
-    """flashinfer's sampler is compiled when it is first called; it must be off before vLLM is
-    imported."""
-    monkeypatch.delenv("VLLM_USE_FLASHINFER_SAMPLER", raising=False)
-    monkeypatch.setitem(sys.modules, "vllm", None)  # its import fails
-    with pytest.raises(RecipeError, match="vllm cannot be imported"):
-        engines.vllm_engine(recipe(), None, [None], 10).__enter__()
-    assert os.environ.pop("VLLM_USE_FLASHINFER_SAMPLER") == "0"
 
 
 @pytest.mark.parametrize("quantization", [[], [test_gpu.NF4]])

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from trl.scripts import vllm_serve
@@ -99,20 +98,31 @@ def test_every_process_takes_part_where_the_model_is_built(monkeypatch):
     assert built == [recipe]
 
 
-def test_trl_takes_the_command():
+def test_the_server_has_what_trl_needs_of_it():
+    """As the command of trl's that it replaces. The options that it leaves out are at vLLM's
+    default."""
     keys = ["grpo.vllm_tensor_parallel_size=2", "grpo.vllm_max_model_length=512", "seed=7"]
     recipe = load_recipe(RECIPE, [*SERVER, *keys])
-    variable, program, stage, *words = shlex.split(vllm_server.command(recipe))
-    assert variable == "VLLM_USE_FLASHINFER_SAMPLER=0"
-    assert Path(program).name == "trl" and stage == "vllm-serve"
-    parser = vllm_serve.make_parser(prog="trl vllm-serve")
-    arguments, for_vllm = parser.parse_args_and_config(words, return_remaining_strings=True)
     model = base_model(recipe)
-    expected = {"model": model, "host": "127.0.0.1", "port": 8000, "dtype": "float32"}
-    expected |= {"tensor_parallel_size": 2, "max_model_len": 512}
-    assert arguments == vllm_serve.ScriptArguments(**expected)
-    expected = ["--seed=7", "--generation-config=vllm", "--load-format=safetensors"]
-    assert for_vllm == [*expected, f"--served-model-name={model}"]
+    line = shlex.split(vllm_server.command(recipe))
+    start, words = line[:7], line[7:]
+    assert start[:2] == ["VLLM_SERVER_DEV_MODE=1", "VLLM_USE_FLASHINFER_SAMPLER=0"]
+    assert start[-2:] == ["serve", model]
+    ours = dict(word.split("=", 1) for word in words)
+    same = {"host": "127.0.0.1", "dtype": "float32", "tensor_parallel_size": 2}
+    command = vllm_serve.build_command(vllm_serve.ScriptArguments(model, max_model_len=512, **same))
+    options = [word for word in command[5:] if word != "--enable-scale-out"]  # for images
+    of_trl = dict(zip(options[::2], options[1::2], strict=True))
+    left_out = {name for name in of_trl if ours.get(name) != of_trl[name]}
+    assert left_out == {
+        "--data-parallel-size",
+        "--gpu-memory-utilization",
+        "--kv-cache-dtype",
+        "--uvicorn-log-level",
+    }
+    own = {"--seed": "7", "--generation-config": "vllm", "--load-format": "safetensors"}
+    assert ours | own == ours
+    assert ours["--served-model-name"] == model
 
 
 def test_a_share_of_the_memory_is_the_recipe_s():
