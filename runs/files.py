@@ -195,8 +195,8 @@ _created: list[list[Path]] = []
 
 
 def _close_locks():
-    for held in _locks.values():
-        held.file.close()
+    for our_lock in _locks.values():
+        our_lock.file.close()
 
 
 # A fork that outlives this process, as one that reads a file may, must not hold its folders.
@@ -259,13 +259,13 @@ def require_lock(path: Path):
     Raises:
         RunStopped: names the process and its machine.
     """
-    held = _locks.get(path.resolve())
+    our_lock = _locks.get(path.resolve())
     file = path / ".lock"
-    if held is None or not file.is_file():
+    if our_lock is None or not file.is_file():
         return
     with file.open(encoding="utf-8", errors="replace") as opened:
         text = opened.read(LONGEST_HOLDER)
-    if text.split()[-1:] != [held.mark]:
+    if text.split()[-1:] != [our_lock.mark]:
         raise RunStopped(
             f"{path} was taken over by {_holder(text)}, on a disk that keeps no lock between"
             " machines: this run stops, and that one goes on"

@@ -290,15 +290,15 @@ def _own_defaults(recipe: Recipe, section: str, processes: int) -> dict[str, Any
     if section not in STAGES:
         return {}
     folder = recipe.stage_dir(section)
-    values = {
-        "output_dir": str(folder),
-        "seed": recipe.seed,
-        "run_name": "/".join(folder.parts[-2:]),
-    }
+    values = {"output_dir": str(folder), "seed": recipe.seed}
+    values["run_name"] = "/".join(folder.parts[-2:])
     values |= configs.shared_defaults(section)
     if section == "distill":
         grpo = configs.defaults("grpo") | recipe.grpo
         values["max_completion_length"] = grpo["max_completion_length"]
+    if recipe.adapter is not None:
+        # Each forward pass uses all of it. transformers lets DDP search each for unused weights.
+        values["ddp_find_unused_parameters"] = False
     if section == "grpo":
         aligned_steps = configs.generation(recipe.grpo, processes).aligned_steps
         values["save_steps"] = math.ceil(SAVE_STEPS / aligned_steps) * aligned_steps

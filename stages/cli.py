@@ -34,7 +34,7 @@ from data.files import DataError
 from evaluation.check import require_machine
 from machine import hardware
 from machine.launch import device_line, launched_here, on_this_machine, read_for
-from runs.state import unwritten
+from runs.refusals import unwritten
 from schema.recipe import Recipe
 from stages.table import STAGES, Stage, now_called
 from training.process_group import FAILED, LINGER, is_lost, leave, leave_group

@@ -21,7 +21,7 @@ FOLLOWED = {
     "_call": "docs/test_judge.py",
     "_leave_after_signal": "faults/test_interrupted.py",
     "_remedy": "test_advice.py",
-    "_report_failure": "faults/test_interrupted.py",
+    "ended_by_signal": "faults/test_interrupted.py",
     "conflict": "runs/test_identity.py",
     "mistakes_reported": "faults/test_interrupted.py",
     "require_weights": "test_advice.py",

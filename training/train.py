@@ -37,7 +37,8 @@ from console.faults import (
 from console.terminal import clean, make_command, say
 from data import hub
 from runs.records import public
-from runs.state import RunState, checkpoints_of, has_training, resume_advice, run_folders, unwritten
+from runs.refusals import run_folders, unwritten
+from runs.state import RunState, checkpoints_of, has_training, resume_advice
 from schema.recipe import Recipe
 from schema.stages import chain
 from training.callbacks import Progress, callbacks_of

@@ -14,9 +14,9 @@ import sys
 import pytest
 
 from console.faults import RecipeError, RunStopped
-from runs import files, state
+from runs import files, refusals
 from runs.files import write_whole
-from runs.state import unwritten
+from runs.refusals import unwritten
 from tests.stage_process import Started
 from tests.support import ROOT, as_process_1, refused, send
 from tests.tables import cases, row_cases
@@ -160,7 +160,7 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
 
 @cases(__file__, "errors")
 def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, monkeypatch):
-    monkeypatch.setattr(state, "run_folders", [])  # other tests train in this process
+    monkeypatch.setattr(refusals, "run_folders", [])  # other tests train in this process
     arguments = [text] if number is None else [getattr(errno, number), text]
     if file:
         arguments.append(file)
@@ -171,7 +171,7 @@ def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, m
         return
     stopped = unwritten(error)
     assert str(stopped).startswith(said) and stopped.exit_code == 2
-    monkeypatch.setattr(state, "run_folders", [run])
+    monkeypatch.setattr(refusals, "run_folders", [run])
     assert f"{run} was moved or removed" in str(unwritten(error))
     run.mkdir()
     stopped = unwritten(error)
