@@ -3,12 +3,23 @@ names, in several languages, or else by what they hold. `make new` says it, to b
 
 import re
 import statistics
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from data.files import DataError, read_files
-from data.own import BODY, USUAL, files_of_split, guess_columns, headless, of_file, of_folder
+from data.own import (
+    BODY,
+    USUAL,
+    files_of_split,
+    guess_columns,
+    headless,
+    listed,
+    of_file,
+    of_folder,
+    with_setting,
+)
 from data.sources import from_hub
 
 # Names beside those of `USUAL`, which need no `columns` in a recipe.
@@ -71,9 +82,14 @@ def rows_of(function, name: str, config: str | None = None) -> list[dict] | None
     if kind is of_folder:
         return read_files(Path(name), files_of_split(Path(name), "train", None))
     if kind is not None:
-        instead = "" if config else f"; a configuration is named as DATA={name}:main"
-        return from_hub(name, config, "train", None, instead)
+        return from_hub(name, config, "train", None, partial(_with_name, name))
     return None
+
+
+def _with_name(name: str, reason: str) -> str:
+    """What the Hub answers, with the configuration that DATA can name, if it lists any."""
+    key, value = listed(reason)
+    return f"{reason}: write DATA={name}:{value}" if key == "config" else with_setting(name, reason)
 
 
 def guess(source: str, rows: list[dict]) -> Guess:

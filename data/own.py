@@ -5,6 +5,7 @@ import ast
 import contextlib
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,25 @@ def of_hub(
 ) -> Rows:
     """The rows of one split of a data set of the Hub, in one of its configurations and at one of
     its revisions."""
-    instead = ""
-    if not (split and config):
-        instead = "; `split`, `config` and `revision` can be set"
-    return _mapped(name, from_hub(name, config, split or part, revision, instead), columns, split)
+    remedy = partial(with_setting, name)
+    return _mapped(name, from_hub(name, config, split or part, revision, remedy), columns, split)
+
+
+def listed(reason: str) -> tuple[str, str]:
+    """The setting of a data set of the Hub that is missing or is none of those there, and the first
+    of those; empty where the Hub's answer lists none."""
+    match = re.search(r"(configs|available|one of)[^'\[]*\['([^']+)'", reason, re.I)
+    if match is None:
+        return "", ""
+    return "split" if match[1] == "one of" else "config", match[2]
+
+
+def with_setting(name: str, reason: str) -> str:
+    """What the Hub answers, with what to write in a recipe."""
+    key, value = listed(reason)
+    if not key:
+        return f"{reason}; `split`, `config` and `revision` can be set"
+    return f"{reason.rstrip('.')}: write {name}: {{{key}: {value}}}"
 
 
 def column_faults(columns: dict) -> list[str]:

@@ -177,10 +177,14 @@ def _read(
 
 
 def from_hub(
-    name: str, config: str | None, split: str, revision: str | None = None, instead: str = ""
+    name: str,
+    config: str | None,
+    split: str,
+    revision: str | None = None,
+    remedy: Callable[[str], str] = str,
 ) -> list[dict]:
-    """The rows of a data set of the Hub, whose commit is then in `hub.revisions`. `instead`: what
-    else a user can do.
+    """The rows of a data set of the Hub, whose commit is then in `hub.revisions`. `remedy`: the
+    Hub's answer with what a user can do.
 
     Raises:
         DataError: the Hub has no such data set, configuration, split or revision, or does not show
@@ -204,8 +208,8 @@ def from_hub(
         from_network = isinstance(error, OSError | httpx.HTTPError)
         from_hub = isinstance(error, DatasetsError) and not hub.is_offline()
         if from_network and not from_hub:
-            raise DataNotReached(f"{name}: {reason}{instead}") from error
-        raise DataError(f"{name}: {reason}{instead}") from error
+            raise DataNotReached(f"{name}: {remedy(reason)}") from error
+        raise DataError(f"{name}: {remedy(reason)}") from error
     # The cache keeps the files of each commit in a folder of their own.
     commits = [Path(cached["filename"]).parent.name for cached in dataset.cache_files]
     if commits and re.fullmatch("[0-9a-f]{40}", commits[0]):

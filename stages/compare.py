@@ -8,8 +8,7 @@ recipe's seeds' folder.
 import glob
 from pathlib import Path
 
-from console.faults import RecipeError
-from console.terminal import make_option, say, say_markdown
+from console.terminal import say, say_markdown
 from runs.files import lock, write_whole
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
@@ -21,9 +20,6 @@ def main(runs: list[str]) -> str:
 
     folders = []
     for pattern in runs:
-        if "," in pattern and not Path(pattern).exists():
-            command = make_option("RUNS", pattern.split(","))
-            raise RecipeError([f"{pattern}: a space separates folders: write {command}"])
         folders += sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207 - Path.glob takes no absolute pattern
     arms = compare_runs.read_arms(folders)
     lock(FOLDER)

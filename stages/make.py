@@ -139,6 +139,16 @@ def _split(variable: str, environment: Mapping[str, str]) -> list[str]:
         raise RecipeError([f"{variable}: a quote is not closed ({error})"]) from None
 
 
+def _several(variable: str, words: list[str]) -> list[str]:
+    """The values of an option that may hold several. Raises RecipeError where commas are between
+    them, as in `RUNS=a,b`."""
+    for word in words:
+        if "," in word and not Path(word).exists():
+            line = make_option(variable, re.split(",+", ",".join(words).strip(",")))
+            raise RecipeError([f"{variable}={word}: a space separates several: write {line}"])
+    return words
+
+
 def _chain(stage: Stage, recipe: list[str], environment: Mapping[str, str]) -> Iterator[list[str]]:
     """The check, and then the stages of a target. Raises RecipeError where none takes a word of
     ARGS: the check takes only overrides, and would let it pass."""
@@ -189,10 +199,10 @@ def _words_of(option: Option, environment: Mapping[str, str]) -> list[str]:
     if option.kind == "flag":
         return [option.name]
     if not option.name.startswith("-"):
-        return _split(option.variable, environment)
+        return _several(option.variable, _split(option.variable, environment))
     values = [environment[option.variable]]
     if option.kind == "repeated":
-        values = _split(option.variable, environment)
+        values = _several(option.variable, _split(option.variable, environment))
     # A model's name may begin with a dash.
     return [f"{option.name}={value}" for value in values]
 
@@ -240,7 +250,9 @@ def _tune(recipe: list[str], environment: Mapping[str, str]) -> Iterator[list[st
 def _value(name: str, variable: str, environment: Mapping[str, str]) -> str:
     """The value of an option of make that holds several, or the stage's own default."""
     [option] = [option for option in STAGES[name].options if option.variable == variable]
-    return environment.get(variable, " ".join(option.default))
+    value = environment.get(variable, " ".join(option.default))
+    _several(variable, value.split())
+    return value
 
 
 def _announce(text: str):

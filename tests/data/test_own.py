@@ -368,7 +368,8 @@ def test_a_data_set_of_the_hub(tmp_path):
     assert f"['5', '6'], {{'someone/sums': '{SHA}'}}" in train
     assert "1 problems (split test, question → problem" in test
     assert "['DataError', \"someone/sums: Couldn't find cache" in config and "'main'" in config
-    assert "['DataError'" in split and "Should be one of" in split and "`split`" in split
+    assert "write someone/sums: {config: main}" in config
+    assert "['DataError'" in split and "write someone/sums: {split: train}" in split
     assert "['DataNotReached'" in revision and "was not downloaded before" in revision
 
 

@@ -272,6 +272,15 @@ def test_rates_are_numbers():
         list(commands("tune", {"RATES": "1e-4;touch ran"}))
 
 
+@pytest.mark.parametrize(
+    ("target", "option"),
+    [("compare", "RUNS"), ("view", "RUN"), ("seeds", "SEEDS"), ("tune", "RATES")],
+)
+def test_commas_between_several_values_are_answered_with_the_line_to_write(target, option):
+    with pytest.raises(RecipeError, match=re.escape(f'write {option}="1 2 3"')):
+        list(commands(target, {option: "1,2, 3"}))
+
+
 def test_a_value_of_the_environment_is_not_run(stages_run):
     name = "$(shell touch ran)'; touch ran"
     assert stages_run("audit", {"RECIPE": name})[1] == ["audit", f"recipes/{name}.yaml"]
