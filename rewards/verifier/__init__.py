@@ -1,6 +1,6 @@
 r"""The verifier: does a response have the gold answer?
 
-    judge("<think>…</think><answer>0.5</answer>", r"\frac{1}{2}").right  # True
+    judge("<think>…</think><answer>0.5</answer>", r"\frac{1}{2}").correct  # True
 
 Training and evaluation both use it, so they cannot disagree. No text of a response makes it raise
 or hang. It follows the rule of docs/verifier.md; tests/rewards/verifier/cases.tsv and
@@ -57,7 +57,7 @@ def judge(
     `strict` accepts only an answer in a closed `<answer>` block. With a `tolerance` of 0.01 a
     number may differ from a gold number by a hundredth of it. No text of a response raises.
 
-    >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
+    >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").correct
     True
     """
     columns = [response], [gold], [question]
