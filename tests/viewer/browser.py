@@ -74,12 +74,15 @@ def announced(tab, words: str):
     tab.locator("#said", has_text=words).wait_for(state="attached")
 
 
-def drag(tab, box: dict, start: float, end: float, below: float):
-    """With the mouse, from one share of a box's width to another, so far below its top."""
-    tab.mouse.move(box["x"] + start * box["width"], box["y"] + below)
-    tab.mouse.down()
-    tab.mouse.move(box["x"] + end * box["width"], box["y"] + below, steps=5)
-    tab.mouse.up()
+def drag(locator, start: float, end: float, below: float):
+    """With the mouse, from one share of an element's width to another, so far below its top, once
+    it stands still: what was clicked before may have moved it."""
+    locator.hover()
+    box, mouse = locator.bounding_box(), locator.page.mouse
+    mouse.move(box["x"] + start * box["width"], box["y"] + below)
+    mouse.down()
+    mouse.move(box["x"] + end * box["width"], box["y"] + below, steps=5)
+    mouse.up()
 
 
 def totals_of(run: Path, step: int, group: int) -> np.ndarray:

@@ -162,8 +162,8 @@ def test_drawn_again_the_page_stays_where_its_reader_is(tab, show, tmp_path):
     chart = tab.locator(".chart").first
     tab.get_by_text("Recipe, data, commit and hardware").click()
     tab.wait_for_selector("details[open] table")
-    chart.scroll_into_view_if_needed()
-    drag(tab, chart.locator(".u-over").bounding_box(), 0.4, 0.9, 50)
+    drag(chart.locator(".u-over"), 0.4, 0.9, 50)
+    tab.wait_for_function("reading.zoom")
     zoom = tab.evaluate("reading.zoom")
     tab.locator("summary").last.focus()
     tab.evaluate("scrollTo(0, 700)")
@@ -195,12 +195,14 @@ def test_a_finger_zooms_and_scrolls(browser, runs):
             event = {"type": "touchMove" if i else "touchStart", "touchPoints": [point]}
             touch.send("Input.dispatchTouchEvent", event)
         touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-        phone.wait_for_timeout(300)
 
+    before = phone.evaluate("scrollY")
     swipe(0.02, -50)
-    assert phone.evaluate("scrollY") > 0
+    phone.wait_for_function("before => scrollY > before", arg=before)
     assert phone.evaluate("reading.zoom") is None
+    phone.wait_for_timeout(300)  # until it scrolls no longer
     swipe(0.4, 0)
+    phone.wait_for_function("reading.zoom")
     zoom = phone.evaluate("reading.zoom")
     assert 1 < zoom["min"] < zoom["max"] < 4
     targets = phone.locator("button:visible, select:visible, summary:visible, main a:visible").all()

@@ -25,6 +25,7 @@ from tests.viewer.browser import (
     totals_of,
     visit,
 )
+from tests.waits import GUARD, until
 from training.step_rewards import normalise, spread
 
 pytestmark = pytest.mark.browser
@@ -56,12 +57,12 @@ def test_a_reward_that_is_dragged_moves_every_advantage_of_its_group(tab, runs):
     totals = totals_of(run, 2, 1)
     assert near(tab, by_numpy(totals))
     slider = tab.locator("input[aria-label='Reward of completion 4']")
-    slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
-    tab.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
-    drag(tab, box, 0.3, 0.7, box["height"] / 2)
+    slider.click(position={"x": 0.3 * box["width"], "y": box["height"] / 2})
+    tab.get_by_role("button", name="As it was").wait_for()
+    drag(slider, 0.3, 0.7, box["height"] / 2)
+    until(lambda: 0.6 < float(slider.input_value()) < 1.1, GUARD)
     totals[3] = float(slider.input_value())
-    assert 0.6 < totals[3] < 1.1
     assert near(tab, by_numpy(totals))
     assert numbers(tab, "[data-mean]", "mean")[0] == pytest.approx(totals.mean(), abs=1e-6)
     assert numbers(tab, "[data-std]", "std")[0] == pytest.approx(totals.std(ddof=1), abs=1e-6)
@@ -124,9 +125,8 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, show, tmp_
     tab.keyboard.press("j")  # is a letter of what is sought
     assert texts(tab, ".detail .where") == ["step 3, group 1"]
     visit(tab, f"{address}groups/0/4/2", ".entry[aria-current]")
-    tab.wait_for_timeout(300)
     # what is open is in its list's view
-    assert tab.locator(".list").evaluate("e => e.scrollTop") > 0
+    tab.wait_for_function("document.querySelector('.list').scrollTop > 0")
     tab.set_viewport_size(PHONE)
     parts = (".asked", ".said", ".completion input", ".list")  # the text first
     tops = [tab.locator(part).first.bounding_box()["y"] for part in parts]
