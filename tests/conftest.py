@@ -19,6 +19,7 @@ CHECKOUT = place.enter()  # before the libraries, which read the environment onc
 
 from data import imports  # noqa: E402
 from tests import waits  # noqa: E402
+from tests.stage_process import DRAWS  # noqa: E402
 from tests.support import CHAIN, COUNTED, GPU_TABLE, run_stage  # noqa: E402
 from training.tiny_models import built_model  # noqa: E402
 
@@ -194,6 +195,6 @@ def chain(tmp_path_factory) -> Path:
             words = ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *CHAIN]
             for stage in ("sft", "grpo", "evaluate"):
                 options = ["--validation"] if stage == "evaluate" else []
-                done = run_stage(stage, *words, *options)
+                done = run_stage(stage, *words, *options, **DRAWS)
                 (said / stage).write_text(done.stdout)
     return folder
