@@ -72,13 +72,16 @@ WITH_VLLM = [
 # trl's copies of the chat templates of models that no test can download.
 TEMPLATES = Path(find_spec("trl").submodule_search_locations[0], "chat_templates")
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
+# The 8,000 problems of the default recipe take a second to read, and its 600 validation problems
+# another to answer.
+FEW_PROBLEMS = ["data.train=[arithmetic: {digits: 1}]", "data.validation=16"]
 # The settings of the short run that tests share (conftest.py). It samples cooler than a run would,
 # so that some groups have no two different rewards, on any CPU.
 CHAIN = shlex.split("""
-    data.train='[arithmetic: {digits: 1}]' data.validation=16 sft.max_steps=100 grpo.max_steps=8
-    sft.per_device_train_batch_size=32 grpo.num_iterations=1 grpo.logging_steps=1 grpo.save_steps=2
-    grpo.temperature=0.3
+    sft.max_steps=100 grpo.max_steps=8 sft.per_device_train_batch_size=32 grpo.num_iterations=1
+    grpo.logging_steps=1 grpo.save_steps=2 grpo.temperature=0.3
 """)
+CHAIN = FEW_PROBLEMS + CHAIN
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 COUNTED: Counter = Counter()  # how many hostile values met which end

@@ -15,7 +15,7 @@ import pytest
 from console.faults import RunStopped
 from rewards import verifier
 from schema.recipe import load_recipe
-from tests.support import ROOT, read_lines, run_stage, serving
+from tests.support import FEW_PROBLEMS, ROOT, read_lines, run_stage, serving
 from tests.tables import rows, yaml_text
 from tests.waits import until
 from training.scoring import guarded_rewards
@@ -181,8 +181,9 @@ def test_an_endpoint_that_answers_nothing_ends_the_run_and_its_key_is_not_told(
 @pytest.mark.train
 def test_a_run_is_paid_by_it_and_one_whose_judge_goes_away_is_resumed(copied_judge, tmp_path):
     words = ["recipes/tiny-arithmetic.yaml", "sft=null", REWARD, f"output_dir={tmp_path}/run"]
-    words += ["data.train=[arithmetic: {digits: 1}]", "data.validation=16", "grpo.max_steps=3"]
+    words += [*FEW_PROBLEMS, "grpo.per_device_train_batch_size=16", "grpo.max_steps=3"]
     words += ["grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.save_steps=1"]
+    words += ["grpo.max_completion_length=16"]
     metrics = tmp_path / "run/grpo/metrics.jsonl"
     gone = threading.Event()
 

@@ -1,5 +1,5 @@
 """No hack beats an honest answer on any problem of GSM8K and MATH, with the rewards of any shipped
-recipe: of their test problems in CI, of their training problems in `make test-slow`."""
+recipe: of every fifth test problem in CI, of all problems in `make test-slow`."""
 
 import os
 from pathlib import Path
@@ -36,14 +36,15 @@ RECIPES = _rewards_and_prompts()
     not REAL_DATA, reason="MATH_DATA_DIR names no folder with gsm8k-*.parquet and math-*.parquet"
 )
 @pytest.mark.parametrize(
-    ("sets", "number_of_problems"),
+    ("sets", "number_of_problems", "every"),
     [
-        pytest.param(TEST_SETS, 1819, marks=pytest.mark.train, id="test"),
-        pytest.param(TRAINING_SETS, 14_900, marks=pytest.mark.slow, id="train"),
+        pytest.param(TEST_SETS, 1819, 5, marks=pytest.mark.train, id="test, every fifth"),
+        pytest.param(TEST_SETS, 1819, 1, marks=pytest.mark.slow, id="test"),
+        pytest.param(TRAINING_SETS, 14_900, 1, marks=pytest.mark.slow, id="train"),
     ],
 )
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_hack_beats_honesty_on_real_problems(name, sets, number_of_problems, monkeypatch):
+def test_no_hack_beats_honesty_on_real_problems(name, sets, number_of_problems, every, monkeypatch):
     hacks = {name: respond for name, respond in audit.HACKS.items() if name not in LONG}
     monkeypatch.setattr(audit, "HACKS", hacks)
     recipe = load_recipe(RECIPES[name])
@@ -51,6 +52,7 @@ def test_no_hack_beats_honesty_on_real_problems(name, sets, number_of_problems, 
     for data_set, split in sets:
         rows += load(data_set, split, {}, REAL_DATA)[0]
     assert len(rows) >= number_of_problems
+    rows = rows[::every]
     gradable, ungraded = golds.by_gradability(rows, recipe)
     assert [row["problem"] for row, _ in ungraded] == []
     table = audit.score_completions(audit.with_incorrect_answers(gradable), gradable, recipe)

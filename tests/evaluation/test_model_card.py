@@ -12,12 +12,13 @@ from evaluation.engines import generate
 from evaluation.run_pages import QUESTION
 from schema.recipe import load_recipe
 from schema.sections import Sampling
-from tests.support import ROOT, run_program, run_stage
+from tests.stage_process import DRAWS
+from tests.support import FEW_PROBLEMS, ROOT, run_program, run_stage
 from training.model import load_model, load_tokenizer
 from training.tiny_models import built_model
 
 SHORT = shlex.split("""
-    model.build=null 'prompt.system=Think first.' data.validation=8 evaluate.batch_size=8
+    model.build=null 'prompt.system=Think first.' evaluate.batch_size=8
     'adapter={r: 8, lora_alpha: 16, target_modules: all-linear}' sft.max_steps=40
     sft.logging_steps=20 sft.per_device_train_batch_size=16 grpo.per_device_train_batch_size=16
     grpo.max_steps=2 grpo.num_iterations=1 grpo.logging_steps=1 grpo.max_completion_length=24
@@ -29,13 +30,14 @@ pytestmark = pytest.mark.train  # a whole chain, which CI runs beside the fast t
 def arguments(tmp_path_factory) -> list[str]:
     """The recipe of a small run, whose base is a folder; trained, evaluated and merged."""
     base = ROOT / built_model("tiny-qwen3", 42)
-    given = ["recipes/tiny-arithmetic.yaml", f"model.name_or_path={base}", *SHORT]
+    given = ["recipes/tiny-arithmetic.yaml", f"model.name_or_path={base}", *FEW_PROBLEMS]
+    given += ["data.validation=8", *SHORT]
     given += [f"output_dir={tmp_path_factory.mktemp('here') / 'tiny'}"]
     run_stage("sft", *given)
-    said = run_stage("grpo", *given).stdout
+    said = run_stage("grpo", *given, **DRAWS).stdout
     assert f"grpo: report in {folder_of(given)}/grpo/report.md" in said
     assert "It was not evaluated" in (folder_of(given) / "grpo/README.md").read_text()
-    said = run_stage("evaluate", *given, "--validation").stdout
+    said = run_stage("evaluate", *given, "--validation", **DRAWS).stdout
     assert f"report: {folder_of(given)}/grpo/report.md" in said
     run_stage("merge", *given)
     return given

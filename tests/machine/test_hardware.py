@@ -15,7 +15,7 @@ from runs.state import RunState
 from runs.writing import versions_of
 from schema.recipe import load_recipe
 from schema.settings import training_config
-from tests.support import ROOT, read_lines, run_stage
+from tests.support import FEW_PROBLEMS, ROOT, read_lines, run_stage
 from tests.tables import cases
 from training import memory
 
@@ -209,7 +209,7 @@ def test_a_quantised_model_computes_in_the_same_dtype(machine):
 def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     """And its folder, and the answers of its evaluation, know it."""
     arguments = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "model.dtype=bfloat16"]
-    arguments += ["sft.max_steps=2", "data.validation=8"]
+    arguments += ["sft.max_steps=2", "sft.per_device_train_batch_size=8", *FEW_PROBLEMS]
     out = run_stage("sft", *arguments, **WITHOUT_BFLOAT16).stdout
     assert out.startswith("sft: CPU (")
     assert "; float32 (this machine has no arithmetic for the recipe's" in out

@@ -18,14 +18,13 @@ from runs import files, refusals
 from runs.files import write_whole
 from runs.refusals import unwritten
 from tests.stage_process import Started
-from tests.support import ROOT, as_process_1, refused, send
+from tests.support import FEW_PROBLEMS, ROOT, as_process_1, refused, send
 from tests.tables import cases, row_cases
 from tests.waits import run_command, start_command, until
 
-RUN = """recipes/tiny-arithmetic.yaml data.validation=40 sft=null grpo.max_steps=4
-    grpo.save_steps=2 grpo.num_iterations=1 grpo.per_device_train_batch_size=16
-    grpo.num_generations=4"""
-RUN = shlex.split(RUN)
+RUN = """sft=null grpo.max_steps=4 grpo.save_steps=2 grpo.num_iterations=1
+    grpo.per_device_train_batch_size=16 grpo.num_generations=4"""
+RUN = ["recipes/tiny-arithmetic.yaml", *FEW_PROBLEMS, *shlex.split(RUN)]
 
 
 def command(folder, stage: str = "grpo") -> list[str]:

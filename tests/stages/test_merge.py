@@ -8,11 +8,11 @@ from evaluation.completions import named_model
 from runs import files, identity
 from schema.recipe import load_recipe
 from stages import merge
-from tests.support import run_stage
+from tests.support import FEW_PROBLEMS, run_stage
 from training.merging import log_probabilities
 from training.model import load_model, load_tokenizer
 
-GIVEN = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=16", "grpo.max_steps=2"]
+GIVEN = ["recipes/tiny-arithmetic.yaml", *FEW_PROBLEMS, "sft=null", "grpo.max_steps=2"]
 GIVEN += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4", "grpo.logging_steps=1"]
 GIVEN += ["grpo.max_completion_length=16", "grpo.learning_rate=1e-2", "grpo.eval_steps=null"]
 GIVEN += ["rewards.tests.varied_reward.varied={weight: 1.0}"]

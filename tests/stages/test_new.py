@@ -109,12 +109,13 @@ def test_what_is_written_is_checked_and_trains(tmp_path, request):
     [words] = commands("new", options)
     done = run_stage(*words)
     assert f"next: make check RECIPE={recipe.stem}" in done.stdout
-    short = [f"output_dir={tmp_path}/out", "sft.max_steps=60", "grpo.max_steps=4"]
+    short = [f"output_dir={tmp_path}/out", "sft.max_steps=20", "grpo.max_steps=2"]
+    short += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_size=16"]
     assert "\nready" in run_stage("check", recipe, *short).stdout
     for stage in ("sft", "grpo"):
         done = run_stage(stage, recipe, *short)
     assert "12 of 60 problems are held out" in done.stdout
     steps = [line["step"] for line in read_lines(tmp_path / "out/grpo/metrics.jsonl")]
-    assert steps[-1] == 4
+    assert steps[-1] == 2
     evaluated = run_stage("evaluate", recipe, *short, "--validation").stdout
     assert "n = 12" in evaluated or "12 problems" in evaluated

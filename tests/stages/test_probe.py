@@ -107,7 +107,7 @@ def test_asked_again_it_answers_nothing_anew(copy):
 
 
 def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
-    arguments = [*tiny(copy), "--problems", "all", "--samples", "4"]
+    arguments = [*tiny(copy), "--problems", "40", "--samples", "4"]
     file = copy / "probe/completions.jsonl"
     file.unlink()
     kill_when(has_lines(file, 40), "probe", *arguments)
@@ -166,7 +166,7 @@ def test_grpo_trains_on_the_chosen_problems_alone(copy):
 def test_another_probe_does_not_change_the_problems_of_a_run(copy):
     run_stage("grpo", *tiny(copy, *CHOSEN, "grpo.max_steps=1"))
     (copy / "grpo/summary.json").unlink()
-    run_stage("probe", *tiny(copy), "--problems", "all")
+    run_stage("probe", *tiny(copy), "--problems", "32")
     said = refused("grpo", *tiny(copy, *CHOSEN, "grpo.max_steps=1"))
     assert "or the probe that chose them" in said
 

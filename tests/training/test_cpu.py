@@ -19,10 +19,11 @@ from transformers import (
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.kernels import ChunkedLogProbFunction
 
+from evaluation import pictures
 from machine.launch import on_this_machine
 from schema.recipe import load_recipe
 from schema.settings import training_config
-from tests.support import LORA, run_program, trainer_of
+from tests.support import FEW_PROBLEMS, LORA, run_program, trainer_of
 from training import cpu, sampling
 from training.model import load_for_sampling, load_model, load_tokenizer
 from training.sampling import Rollout
@@ -38,6 +39,7 @@ def restored(monkeypatch):
     monkeypatch.setitem(attentions, "sdpa", attentions["sdpa"])
     monkeypatch.setattr(trl.trainer.utils, "_use_triton", trl.trainer.utils._use_triton)
     monkeypatch.setattr(cpu, "keep_memory", lambda: None)
+    monkeypatch.setattr(pictures, "curves", lambda file, metrics: False)  # takes a second
     return monkeypatch
 
 
@@ -345,7 +347,7 @@ def test_a_small_model_computes_as_before(restored):
 @pytest.mark.parametrize("small", [0, 10**9])
 def test_generate_stands_under_one_wrapper(small, restored, tmp_path):
     restored.setattr(cpu, "SMALL", small)
-    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"])
+    recipe = load_recipe(RECIPE, [*FEW_PROBLEMS, LORA, "sft=null", f"output_dir={tmp_path}"])
     policy = trainer_of(recipe).model
     assert type(policy.generate) is Rollout
     assert policy.generate.generate == type(policy).generate.__get__(policy)
@@ -360,7 +362,7 @@ def test_a_gpu_does_too(restored):
 
 def test_the_head_reads_the_completions_alone_and_returns_the_same(restored, tmp_path):
     """trl leaves the switch to itself: it is gone when this fails."""
-    recipe = load_recipe(RECIPE, [LORA, "sft=null", f"output_dir={tmp_path}"])
+    recipe = load_recipe(RECIPE, [*FEW_PROBLEMS, LORA, "sft=null", f"output_dir={tmp_path}"])
     trainer = trainer_of(recipe)
     ids = torch.randint(3, 90, (4, 20), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
@@ -424,7 +426,7 @@ def test_so_does_the_adapter_of_every_stage(stage, restored, tmp_path):
     calls = []
     restored.setattr(cpu, "speed_up_adapter", calls.append)
     restored.setattr("training.trainer.speed_up_adapter", calls.append)
-    overrides = [LORA, f"{stage}.max_steps=2", f"output_dir={tmp_path}"]
+    overrides = [*FEW_PROBLEMS, LORA, f"{stage}.max_steps=2", f"output_dir={tmp_path}"]
     if stage == "grpo":
         overrides += ["sft=null", "grpo.save_steps=2"]
     main = {"sft": sft.main, "grpo": grpo.main}[stage]
@@ -437,6 +439,7 @@ def test_a_saved_adapter_computes_as_it_did_in_training(restored, tmp_path):
 
     restored.setattr(cpu, "SMALL", 0)
     overrides = [LORA, "model.dtype=bfloat16", "sft.max_steps=20", "sft.learning_rate=0.01"]
+    overrides += [*FEW_PROBLEMS, "sft.per_device_train_batch_size=16"]
     overrides += ["grpo.max_steps=2", "grpo.save_steps=2", f"output_dir={tmp_path}"]
     recipe = load_recipe(RECIPE, overrides)
     sft.main(recipe)
@@ -449,7 +452,8 @@ def test_a_saved_adapter_computes_as_it_did_in_training(restored, tmp_path):
 def passes(restored, tmp_path):
     """A function that gives the log-probabilities of rows of tokens, where those of the same prompt
     share it or not, the gradients, and how many tokens the backbone read."""
-    overrides = [LORA, "sft=null", "grpo.gradient_checkpointing=false", f"output_dir={tmp_path}"]
+    overrides = [LORA, "sft=null", "grpo.gradient_checkpointing=false", *FEW_PROBLEMS]
+    overrides.append(f"output_dir={tmp_path}")
     recipe = load_recipe(RECIPE, overrides)
     trainer = trainer_of(recipe)
     for name, weight in trainer.model.named_parameters():
@@ -550,7 +554,7 @@ def test_a_group_stays_in_its_micro_batch(setting, kept, restored, tmp_path):
     restored.setattr(GRPO, "_compute_loss", watched)
     overrides = ["grpo.max_steps=2", "grpo.save_steps=2", "grpo.per_device_train_batch_size=16"]
     overrides += ["grpo.gradient_accumulation_steps=4", "grpo.num_iterations=1"]
-    overrides += [f"grpo.{setting}", "grpo.eval_steps=null", "sft=null", LORA]
+    overrides += [f"grpo.{setting}", "grpo.eval_steps=null", "sft=null", LORA, *FEW_PROBLEMS]
     overrides += [f"output_dir={tmp_path}"]
     recipe = load_recipe(RECIPE, overrides)
     grpo.main(recipe)

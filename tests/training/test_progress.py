@@ -10,7 +10,7 @@ import torch
 from transformers import TrainerControl, TrainerState
 
 from tests.stage_process import Started
-from tests.support import ROOT, read_lines
+from tests.support import FEW_PROBLEMS, ROOT, read_lines
 from tests.tables import cases, lacking
 from training import callbacks, sampling, train
 from training.callbacks import log_line, time_by_part
@@ -19,7 +19,7 @@ from training.sampling import Rollout
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
 QUICK = "from training import callbacks\ncallbacks.SILENCE = 0.01\n"
 GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
-SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=40"]
+SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", *FEW_PROBLEMS]
 SHORT += ["grpo.gradient_accumulation_steps=4", "grpo.per_device_train_batch_size=64"]
 SHORT += ["grpo.num_iterations=1"]
 

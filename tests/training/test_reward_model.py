@@ -13,7 +13,7 @@ from evaluation.findings import of_model
 from machine.launch import launch
 from schema.recipe import Recipe, load_recipe
 from tests.made_runs import change_json
-from tests.support import read_lines, run_stage
+from tests.support import FEW_PROBLEMS, read_lines, run_stage
 from tests.tables import cases, lacking
 from training.model import load_reward_model
 from training.problem_sets import train_and_validation
@@ -39,7 +39,7 @@ def reward_folder(tmp_path_factory) -> Path:
 
 
 def with_model(folder: Path | str, *overrides: str) -> Recipe:
-    return load_recipe(TINY, [f"rewards.{folder}={{weight: 0.5}}", *overrides])
+    return load_recipe(TINY, [*FEW_PROBLEMS, f"rewards.{folder}={{weight: 0.5}}", *overrides])
 
 
 @pytest.mark.train
@@ -51,7 +51,7 @@ def test_trl_trains_with_a_reward_model(reward_folder, tmp_path):
     change_json(
         folder / "config.json", auto_map={"AutoModelForSequenceClassification": "mine.Model"}
     )
-    overrides = [f"output_dir={tmp_path}", "sft=null", "data.validation=8", "grpo.max_steps=2"]
+    overrides = [f"output_dir={tmp_path}", "sft=null", *FEW_PROBLEMS, "grpo.max_steps=2"]
     overrides += ["grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
     overrides += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.max_completion_length=12"]
     # Before the functions, so that places and weights must match.
@@ -94,7 +94,7 @@ def test_a_check_refuses_a_wrong_reward_model(remove, keys, names, reward_folder
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(f"base: tiny-arithmetic.yaml\nrewards:\n  {folder}: {{weight: 0.5}}\n")
     shutil.copy(TINY, tmp_path)
-    [fault] = findings(load_recipe(recipe))
+    [fault] = findings(load_recipe(recipe, FEW_PROBLEMS))
     assert fault.level == "error" and str(fault).startswith(f"{recipe}:3: ")
     assert lacking([str(folder), *names], fault.message) == []
 

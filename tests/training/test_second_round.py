@@ -1,44 +1,28 @@
 """A second round, `recipes/tiny-second-round.yaml`: its reference is the policy of the first; and a
 reward model of trl's, trained on the first round's completions by an example of the docs."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from schema.recipe import load_recipe
-from tests.support import CHAIN, LORA, ROOT, read_lines, run_stage
-from tests.waits import capture
+from tests.support import CHAIN, LORA, ROOT, read_lines, run_program, run_stage
 from training.merging import log_probabilities
 from training.model import load_model, load_tokenizer
 
-FIRST, SECOND = (f"recipes/tiny-{name}.yaml" for name in ("arithmetic", "second-round"))
+SECOND = "recipes/tiny-second-round.yaml"
 # The settings of the short run, without those of a warm start.
 SHORT = [option for option in CHAIN if not option.startswith("sft.")]
 SHORT += ["grpo.max_steps=2", "grpo.learning_rate=1e-3"]
 
 
-@pytest.fixture(scope="module")
-def adapted(tmp_path_factory) -> Path:
-    """The merged policy of a first round that trained an adapter."""
-    folder = tmp_path_factory.mktemp("adapted")
-    words = [FIRST, f"output_dir={folder}", "sft=null", LORA, *SHORT]
-    words.append("rewards.tests.varied_reward.varied={weight: 1.0}")
-    run_stage("grpo", *words)
-    run_stage("merge", *words)
-    return folder / "merged"
-
-
 @pytest.mark.train
-@pytest.mark.parametrize("kind", ["full", "adapter"])
-def test_the_last_policy_is_the_new_reference(kind, chain, tmp_path, request):
-    if kind == "full":
-        first, options = chain / "grpo", []
-    else:
-        first, options = request.getfixturevalue("adapted"), [LORA]
-        options.append("rewards.tests.varied_reward.varied={weight: 1.0}")
-    overrides = [f"model.name_or_path={first}", f"output_dir={tmp_path}", *options, *SHORT]
+@pytest.mark.parametrize(
+    "options", [[], [LORA, "rewards.tests.varied_reward.varied={weight: 1.0}"]], ids=len
+)
+def test_the_last_policy_is_the_new_reference(options, chain, tmp_path):
+    """With all weights, and with an adapter on it."""
+    given = [f"model.name_or_path={chain / 'grpo'}", f"output_dir={tmp_path}"]
+    overrides = [*given, *options, *SHORT]
     said = run_stage("grpo", SECOND, *overrides).stdout
     assert "warm start" not in said
     lines = [line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "kl" in line]
@@ -55,8 +39,9 @@ def test_the_last_policy_is_the_new_reference(kind, chain, tmp_path, request):
 def test_a_reward_model_learns_from_the_completions_of_a_run(chain, tmp_path):
     """docs/examples/reward_model.py; and GRPO takes what it writes."""
     model = tmp_path / "reward-model"
-    program = [sys.executable, "docs/examples/reward_model.py"]  # which imports its neighbour
-    capture([*program, str(chain / "grpo"), str(model)], cwd=ROOT, check=True)
+    neighbour = str(ROOT / "docs/examples")  # which it imports
+    words = [chain / "grpo", model]
+    run_program("docs/examples/reward_model.py", *words, PYTHONPATH=neighbour)
     options = [f"rewards.{model}={{weight: 0.5}}", f"output_dir={tmp_path}/next"]
     run_stage("grpo", SECOND, f"model.name_or_path={chain / 'grpo'}", *options, *SHORT)
     scored = read_lines(tmp_path / "next/grpo/metrics.jsonl")[0]

@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from schema.recipe import load_recipe
-from tests.support import run_program, run_stage, same_weights, weights
+from tests.support import FEW_PROBLEMS, run_program, run_stage, same_weights, weights
 from tests.tables import cases
 from training.model import load_tokenizer
 from training.step_rewards import StepRewards, normalise, split_steps, spread
@@ -143,7 +143,7 @@ def test_a_group_may_lie_on_two_processes(tmp_path):
     assert torch.equal(found, spread(normalise(rewards, 4, "group"), ends, 5))
 
 
-SHORT = ["sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1"]
+SHORT = [*FEW_PROBLEMS, "sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1"]
 SHORT += ["grpo.scale_rewards=group", "grpo.per_device_train_batch_size=16"]
 
 

@@ -20,7 +20,15 @@ from schema.settings import Machine, training_config
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
-from tests.support import CHAIN, refused, run_program, same_weights, trainer_of, write_lines
+from tests.support import (
+    CHAIN,
+    FEW_PROBLEMS,
+    refused,
+    run_program,
+    same_weights,
+    trainer_of,
+    write_lines,
+)
 from tests.tables import lacking
 from training import train as training
 from training import trainer as trainer_module
@@ -33,7 +41,7 @@ def recipe(*overrides: str):
 
 
 def tiny(*overrides: str):
-    return load_recipe("recipes/tiny-arithmetic.yaml", overrides)
+    return load_recipe("recipes/tiny-arithmetic.yaml", [*FEW_PROBLEMS, *overrides])
 
 
 def test_vllm_is_told_where_an_answer_ends():
@@ -141,6 +149,7 @@ def test_the_validation_problems_go_into_full_batches(processes):
 def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
     """trl would pass a whole batch: its loss, and its log-probabilities under the reference."""
     overrides = ["sft=null", "evaluate.checkpoint_problems=32", "grpo.eval_steps=2"]
+    overrides += ["data.validation=40"]
     overrides += ["grpo.max_completion_length=8"]
     overrides += ["grpo.per_device_train_batch_size=16", "grpo.beta=0.04", f"output_dir={tmp_path}"]
     trainer = trainer_of(tiny(*overrides), validates=True)
@@ -159,13 +168,18 @@ def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
 def test_an_evaluation_that_chooses_no_checkpoint_leaves_the_weights_as_they_are(chain, tmp_path):
     logged = []
     for steps in ("2", "null"):
-        overrides = [*CHAIN, f"grpo.eval_steps={steps}", "evaluate.checkpoint_problems=0"]
+        overrides = [
+            *CHAIN,
+            "grpo.max_steps=4",
+            f"grpo.eval_steps={steps}",
+            "evaluate.checkpoint_problems=0",
+        ]
         run = tiny(*overrides, f"output_dir={tmp_path / steps}")
         trainer = trainer_of(run, validates=steps == "2", warm_start=chain / "sft")
         trainer.train()
         logged.append([line["step"] for line in trainer.state.log_history if ACCURACY in line])
-    assert logged == [[2, 4, 6, 8], []]
-    assert same_weights(tmp_path / "2/grpo/checkpoint-8", tmp_path / "null/grpo/checkpoint-8")
+    assert logged == [[2, 4], []]
+    assert same_weights(tmp_path / "2/grpo/checkpoint-4", tmp_path / "null/grpo/checkpoint-4")
 
 
 def test_the_questions_that_every_evaluation_samples_change_nothing_else(chain, tmp_path):
@@ -173,6 +187,7 @@ def test_the_questions_that_every_evaluation_samples_change_nothing_else(chain, 
     ends = []
     for writes in ("true", "false"):
         overrides = [*CHAIN, "grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
+        overrides.append("grpo.max_steps=4")
         overrides += [f"grpo.log_completions={writes}", f"output_dir={tmp_path / writes}"]
         trainer = trainer_of(tiny(*overrides), validates=True, warm_start=chain / "sft")
         trainer.train()
@@ -183,12 +198,12 @@ def test_the_questions_that_every_evaluation_samples_change_nothing_else(chain, 
         ends.append(drawn)
     assert ends[0] == ends[1]
     last, without = tmp_path / "true/grpo", tmp_path / "false/grpo"
-    assert same_weights(last / "checkpoint-8", without / "checkpoint-8")
+    assert same_weights(last / "checkpoint-4", without / "checkpoint-4")
     assert not (without / "same_questions").exists()
     tables = [pd.read_parquet(file) for file in sorted((last / "same_questions").iterdir())]
-    assert [set(table["step"]) for table in tables] == [{2}, {4}, {6}, {8}]
+    assert [set(table["step"]) for table in tables] == [{2}, {4}]
     prompts = [list(map(str, table["prompt"])) for table in tables]
-    assert prompts == prompts[:1] * 4 and set(Counter(prompts[0]).values()) == {8}
+    assert prompts == prompts[:1] * 2 and set(Counter(prompts[0]).values()) == {8}
 
 
 def test_a_revision_is_refused_where_vllm_would_load_another():

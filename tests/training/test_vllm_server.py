@@ -18,7 +18,15 @@ from console.faults import RecipeError
 from schema.recipe import load_recipe
 from tests import vllm_stand_in
 from tests.stage_process import free_port
-from tests.support import CHAIN, WITH_VLLM, read_lines, run_program, run_stage, serving
+from tests.support import (
+    CHAIN,
+    FEW_PROBLEMS,
+    WITH_VLLM,
+    read_lines,
+    run_program,
+    run_stage,
+    serving,
+)
 from tests.tables import cases, lacking
 from tests.waits import start_command
 from training import vllm_server
@@ -48,7 +56,7 @@ def served(environment: dict[str, str], *words: str) -> subprocess.Popen:
     return start_command(["bash", "-c", f"exec env {line}"], env=os.environ | environment)
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_the_server_that_make_check_prints_samples_from_the_policy(tmp_path):
     ports = [f"grpo.vllm_{port}_port={free_port()}" for port in ("server", "group")]
     words = [*SERVER, *ports, *CHAIN, "sft=null", "grpo.eval_steps=null"]
@@ -154,7 +162,7 @@ def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
         sft=null grpo.num_iterations=1 grpo.max_steps=3 grpo.save_steps=2
         grpo.per_device_train_batch_size=16
     """)
-    keys.append(f"output_dir={tmp_path}")
+    keys += [*FEW_PROBLEMS, f"output_dir={tmp_path}"]
     (tmp_path / "dies.py").write_text(DIES)
     done = run_program(tmp_path / "dies.py", RECIPE, *keys, check=False)
     assert done.returncode == 75, done.stderr
