@@ -10,7 +10,6 @@ it.
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -18,7 +17,6 @@ from accelerate.utils import gather_object
 from tokenizers.decoders import DecodeStream
 
 from schema.recipe import Recipe
-from training.scoring import LARGEST
 
 EPSILON = 1e-4  # trl adds it to a standard deviation that it divides by
 # For each completion the rewards of its steps; None where the function gave a step no reward.
@@ -174,7 +172,7 @@ def spread(rewards: list[list[float]], ends: list[list[int]], length: int) -> to
 
 
 def shares_of_steps(
-    texts: list[Any], group_size: int, weight: float, scale: str
+    texts: list[str], group_size: int, weight: float, scale: str
 ) -> list[list[dict] | None]:
     """The column `steps` of a run's file, for the page: for each step `end`, the number of tokens
     up to its end, `reward`, and `share`, what the step adds to the advantage of these tokens. None
@@ -182,7 +180,7 @@ def shares_of_steps(
     batch = []
     rewards = []
     for text in texts:
-        steps = _read_steps(text)
+        steps = json.loads(text)
         batch.append(steps)
         rewards.append([reward for _, reward in steps])
     result = []
@@ -190,25 +188,10 @@ def shares_of_steps(
         rows = []
         for (end, reward), advantage in zip(steps, advantages, strict=True):
             share = float(f"{weight * advantage:.6g}")
-            rows.append({"end": end, "reward": reward, "share": share})
+            digits = None if reward is None else float(f"{reward:.6g}")
+            rows.append({"end": end, "reward": digits, "share": share})
         result.append(rows or None)
     return result
-
-
-def _read_steps(text: Any) -> list[tuple[int, float | None]]:
-    """The (end, reward) of each step; none where the text is not what a run wrote."""
-    steps = []
-    try:
-        for end, reward in json.loads(text):
-            if type(end) is not int or end < 1:
-                return []
-            if type(reward) in (int, float) and abs(reward) <= LARGEST:
-                steps.append((end, float(f"{reward:.6g}")))
-            else:
-                steps.append((end, None))
-    except (TypeError, ValueError, RecursionError):
-        return []
-    return steps
 
 
 def _scored(rewards: StepScores) -> list[float]:

@@ -59,22 +59,16 @@ def advice_on(lines: list[dict], recipe: Recipe | dict, ended: bool = False) -> 
 
     Args:
         lines: the lines of `metrics.jsonl`, or of the trainer's history, in order.
-        recipe: a recipe, or the contents of a run's `recipe.yaml`; there is no advice if that is
-            not what a run writes.
+        recipe: a recipe, or the contents of a run's `recipe.yaml`.
         ended: add what only the end shows (see `conclusion`).
     """
-    try:
-        history = History(recipe)
-        advice = []
-        for line in lines:
-            advice += history.judge(line)
-        if ended:
-            advice += conclusion(lines, recipe, history.rules_done)
-        return advice
-    except (TypeError, KeyError, AttributeError, ArithmeticError):
-        if isinstance(recipe, Recipe):
-            raise
-        return []
+    history = History(recipe)
+    advice = []
+    for line in lines:
+        advice += history.judge(line)
+    if ended:
+        advice += conclusion(lines, recipe, history.rules_done)
+    return advice
 
 
 class Rule(NamedTuple):

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from typing import Any
 from zlib import crc32
 
-from data.files import DataError, read_parquet
+from data.files import read_parquet
 from data.prompt import question_text, transcript
 from runs.records import SAME_QUESTIONS
 from schema.names import RESERVED
@@ -72,8 +72,7 @@ def count(file: Path, description: dict) -> int:
 
 def group_size(description: dict) -> int:
     """The completions of a group."""
-    size = description["settings"]["num_generations"]
-    return size if type(size) is int and size > 0 else 1
+    return description["settings"]["num_generations"]
 
 
 def _shares(rows: list[dict], size: int, description: dict) -> list[list[dict] | None]:
@@ -137,18 +136,12 @@ def _column(rows: list[dict], name: str) -> list:
 def _read_rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """The rows of a file of completions, with their total rewards and the flags of their texts.
     Raises ValueError where the file has no completions, or not the recipe's rewards."""
-    try:
-        rows = read_parquet(file, NEEDED)
-        names = [name for name in (rows or [{}])[0] if name not in RESERVED]
-        if rows and len(names) != len(weights):
-            message = f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}"
-            raise ValueError(message)
-        return [_row(row, names, weights) for row in rows]
-    except DataError:
-        raise
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        first_line = next(iter(str(error).splitlines()), "")
-        raise ValueError(f"{file} cannot be read: {first_line:.200}") from None
+    rows = read_parquet(file, NEEDED)
+    names = [name for name in (rows or [{}])[0] if name not in RESERVED]
+    if rows and len(names) != len(weights):
+        rewards = ", ".join(names)
+        raise ValueError(f"{file} has the rewards {rewards}, and the recipe {len(weights)}")
+    return [_row(row, names, weights) for row in rows]
 
 
 def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, Any]:
@@ -190,10 +183,7 @@ def flags(completion: str, correct: float | None, advantage: float | None) -> li
     return signs
 
 
-def _system_text(messages: Any) -> str:
+def _system_text(messages: list[dict]) -> str:
     """The text of a prompt's system message; empty where it has none."""
-    texts = []
-    for message in messages if isinstance(messages, list) else []:
-        if isinstance(message, dict) and message.get("role") == "system":
-            texts.append(str(message.get("content") or ""))
+    texts = [message["content"] for message in messages if message["role"] == "system"]
     return "\n\n".join(texts)

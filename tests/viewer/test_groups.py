@@ -97,18 +97,6 @@ def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
     assert max(max(map(abs, each)) for each in shares) > 0.1 and shares[0][0] == 0
 
 
-@pytest.mark.parametrize(
-    "steps", ["", "[", "[1]", '[["x", 1]]', "[[0, 1]]", '{"a": 1}', "[" * 100_000, None]
-)
-def test_steps_that_no_run_wrote_are_none(tmp_path, steps):
-    path = made_runs.run(tmp_path, steps=1)
-    made_runs.with_steps(path)
-    made_runs.change_table(path, 1, lambda frame: frame.assign(steps=[steps, *frame["steps"][1:]]))
-    rows = group(path, 1, 0)["rows"]
-    assert rows[0]["steps"] is None and rows[1]["steps"]
-    json.dumps(rows, allow_nan=False)
-
-
 def test_a_long_completion_is_cut(tmp_path):
     path = made_runs.run(tmp_path, hostile=True)
     row = group(path, 1, 0)["rows"][4]
@@ -146,7 +134,7 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
 def test_rewards_that_are_not_the_recipes_are_not_guessed_at(tmp_path):
     path = made_runs.run(tmp_path, steps=1)
     made_runs.replace_text(path / "recipe.yaml", "  format_tags: {weight: 0.25}\n", "")
-    reason = r"it has the rewards correct_answer, format_tags, and the recipe 1"
+    reason = r"parquet has the rewards correct_answer, format_tags, and the recipe 1"
     with pytest.raises(ValueError, match=reason):
         group(path, 1, 0)
 

@@ -81,7 +81,7 @@ def test_it_names_no_folder_above_the_run(tmp_path, monkeypatch):
 
 def test_what_cannot_be_read_hides_nothing_else(tmp_path):
     run = made_runs.run(tmp_path)
-    made_runs.change_table(run, 1, lambda frame: frame.assign(tokens="many"))
+    (run / made_runs.TABLE.format(1)).write_bytes(b"torn")
     made_runs.replace_text(tmp_path / "eval/validation/sft.jsonl", '"tokens": 5', '"token": 5')
     answers = data(run)
     assert "completions_00001.parquet cannot be read" in answers["0/groups"]["why"]
