@@ -130,6 +130,12 @@ def completions(run: RunState) -> int | None:
     return run.completions_until(steps)
 
 
+def seconds(run: RunState) -> float:
+    """What a run took: its training, and the sampling of what it learned from."""
+    sampling = run.summary.get("rejection_sampling", {}).get("seconds", 0.0)
+    return (run_pages.seconds(run) or 0.0) + sampling
+
+
 def validation_completions(run: RunState) -> dict[str, Answered] | str:
     """The answers to validation problems of the models that a run began with, and last of its own;
     or the reason why they cannot be used."""

@@ -41,7 +41,7 @@ def main(words: list[str]):
     # model takes.
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600")
     # Of the stages of a chain only the last names the next step.
-    os.environ["MAKE_TARGET"] = CHAIN if target in ("seeds", "tune") else target
+    os.environ["MAKE_TARGET"] = CHAIN if target in ("seeds", "tune", "methods") else target
     running = Running()
     for command in commands(target, as_chosen(os.environ, " ".join(options).split())):
         code = running.code_of(command)
@@ -159,7 +159,7 @@ def _chain(stage: Stage, recipe: list[str], environment: Mapping[str, str]) -> I
     words = [*recipe, *_option_words(stage, environment)]
     for step in stage.chain or (stage.name,):
         name, *flags = step.split()
-        yield [*_launcher(name, environment), name, *words, *flags]
+        yield [*launcher(name, environment), name, *words, *flags]
 
 
 def _refuse_unread(stage: Stage, words: list[str]):
@@ -207,7 +207,7 @@ def _words_of(option: Option, environment: Mapping[str, str]) -> list[str]:
     return [f"{option.name}={value}" for value in values]
 
 
-def _launcher(name: str, environment: Mapping[str, str]) -> list[str]:
+def launcher(name: str, environment: Mapping[str, str]) -> list[str]:
     """What starts a stage that trains, where the user named a file of accelerate_configs/."""
     accelerate = environment.get("ACCELERATE")
     if not accelerate or name not in TRAINED:

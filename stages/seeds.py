@@ -16,7 +16,7 @@ from schema.values import TYPES
 def main(recipe: Recipe, seeds: list[str], check: bool = False):
     """Report the accuracy of each stage over seeds, and what each stage gained, with an interval
     over the seeds."""
-    numbers = _read_seeds(seeds)
+    numbers = read_seeds(seeds)
     if check:
         _check_recipe(recipe)
         return
@@ -31,7 +31,7 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
     say(f"\nresults: {file}")
 
 
-def _read_seeds(texts: list[str]) -> list[int]:
+def read_seeds(texts: list[str]) -> list[int]:
     """The seeds as numbers, without repeats."""
     seed = TYPES["recipe"]["seed"]
     numbers = []

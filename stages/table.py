@@ -305,6 +305,21 @@ ROWS = (
         options=(Option("--rates", "which", "texts", "RATES", ("2e-5", "5e-5", "1e-4", "2e-4")),),
     ),
     Stage(
+        "methods",
+        MEASURE,
+        "the same completions spent by SFT, RFT, GRPO and distillation, over SEEDS: which one gains"
+        " most on your data?",
+        options=(
+            Option("--seeds", "which", "texts", variable="SEEDS", default=("1", "2", "3")),
+            Option(
+                "--sft",
+                "how solutions are learned where the recipe has no `sft` section:"
+                " SFT='{max_steps: 100, learning_rate: 1e-4}'",
+                variable="SFT",
+            ),
+        ),
+    ),
+    Stage(
         "compare",
         MEASURE,
         "compare finished runs, or recipes over their seeds, on the same problems:"

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib.figure import Figure
+import numpy as np
 
-from evaluation.statistics import over_seeds
+from evaluation.methods import draw, in_percent, scores
 from tests.support import ROOT
 
 STUDY = ROOT / "docs/study/methods"
@@ -288,53 +288,24 @@ def run(name: str, seeds: list[int], arms: list[str], file: Path):
             print(f"{name}, {arm_name}, seed {seed}: {share:.1%} greedily", flush=True)
 
 
-def share_correct(line: dict, number: int) -> float:
-    """The share of a problem's samples that are correct, from 0 to 1."""
-    return int(line["correct"][number]) / line["samples"]
-
-
-def is_solved(line: dict, number: int) -> float:
-    """1.0 where one of a problem's samples is correct, else 0.0: pass@8 for eight samples."""
-    return float(line["correct"][number] != "0")
-
-
-# A column's title: which outcomes, and what a problem scores in them.
+# A column's title: which outcomes, and what their shares of correct samples count for.
 MEASURES = {
-    "greedily": ("greedy", share_correct),
-    "sampled": ("sampled", share_correct),
-    "pass@8": ("sampled", is_solved),
+    "greedily": ("greedy", lambda shares: shares),
+    "sampled": ("sampled", lambda shares: shares),
+    "pass@8": ("sampled", lambda shares: shares > 0),
 }
 
 
-def scores_of(line: dict, score: Callable[[dict, int], float]) -> list[float]:
-    """What each problem scores, in their order."""
-    return [score(line, number) for number in range(len(line["correct"]))]
-
-
-def in_percent(values: list[float]) -> str:
-    """The mean over seeds in percent, with its 95 % interval where there is more than one."""
-    if len(values) < 2:
-        return f"{100 * values[0]:.1f}"
-    mean, half = over_seeds(values)
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"
-
-
-def gain(pairs: list[tuple[list[float], list[float]]]) -> str:
+def gain(own: np.ndarray, control: np.ndarray) -> str:
     """The paired difference of an arm to its control in points, with its 95 % intervals over seeds
     and, if the problems were drawn anew, over problems.
 
     Args:
-        pairs: for each seed, what the arm's and the control's problems score.
+        own, control: what each problem scores, shape (seeds, problems).
     """
-    by_seed = []
-    for own_scores, control_scores in pairs:
-        by_seed.append(statistics.mean(own_scores) - statistics.mean(control_scores))
-    by_problem = []
-    for number in range(len(pairs[0][0])):
-        differences = [own[number] - control[number] for own, control in pairs]
-        by_problem.append(statistics.mean(differences))
-    half = 196 * statistics.stdev(by_problem) / math.sqrt(len(by_problem))
-    return f"{in_percent(by_seed)} (problems ± {half:.1f})"
+    by_problem = own.mean(0) - control.mean(0)
+    half = 196 * by_problem.std(ddof=1) / math.sqrt(len(by_problem))
+    return f"{in_percent(own.mean(1) - control.mean(1))} (problems ± {half:.1f})"
 
 
 def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> str:
@@ -344,59 +315,34 @@ def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> s
     budget = ARMS[task][control].completions
     lines = [line for line in lines if (line["seed"] > TUNING) is tuning]
     lines = [line for line in lines if line["completions"] in (0, budget)]
-    by_key = {(line["arm"], line["seed"], line["measure"]): line for line in lines}
     titles = ["arm", "completions", "updates", "seeds"]
     for title in MEASURES:
         titles += [title, f"− {control}"]
     rows = [f"| {' | '.join(titles)} |", "|---|---:|---|---:" + "|---:" * 6 + "|"]
-    for arm in ARMS[task]:
-        seeds = sorted(seed for name, seed, kind in by_key if (name, kind) == (arm, "greedy"))
-        if not seeds:
-            continue
-        first = by_key[arm, seeds[0], "greedy"]
-        cells = [arm, f"{first['completions']:,}", first["updates"], str(len(seeds))]
+    seeds = {arm: {line["seed"] for line in lines if line["arm"] == arm} for arm in ARMS[task]}
+    for arm in filter(seeds.get, ARMS[task]):
+        first = next(line for line in lines if line["arm"] == arm)
+        cells = [arm, f"{first['completions']:,}", first["updates"], str(len(seeds[arm]))]
+        common = [line for line in lines if line["seed"] in seeds[arm] & seeds[control]]
         for kind, score in MEASURES.values():
-            scores = {seed: scores_of(by_key[arm, seed, kind], score) for seed in seeds}
-            cells.append(in_percent([statistics.mean(values) for values in scores.values()]))
-            pairs = []
-            for seed in seeds:
-                if arm != control and (control, seed, kind) in by_key:
-                    pairs.append((scores[seed], scores_of(by_key[control, seed, kind], score)))
-            cells.append(gain(pairs) if pairs else "")
+            cells.append(in_percent(score(scores(lines, arm, kind)).mean(1)))
+            cells.append("")
+            if common and arm != control:
+                own, controls = (score(scores(common, name, kind)) for name in (arm, control))
+                cells[-1] = gain(own, controls)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def draw(lines: list[dict], task: str, picture: Path):
-    """Draw the accuracy of each method over the completions that it had sampled: means over the
-    seeds that report, with 95 % intervals over them; greedily, and sampled at temperature 1."""
-    reported = [line for line in lines if line["seed"] <= TUNING]
-    figure = Figure(figsize=(8, 3.2), layout="constrained")  # inches
-    all_axes = figure.subplots(1, 2, sharey=True)
-    titles = {"greedy": "greedily", "sampled": "sampled at temperature 1"}
-    for axes, (measure_name, title) in zip(all_axes, titles.items(), strict=True):
-        own = [line for line in reported if line["measure"] == measure_name]
-        means = {}
-        for line in own:
-            means[line["arm"], line["seed"]] = statistics.mean(scores_of(line, share_correct))
-        start = [share for (arm, _), share in means.items() if arm == "warm start"]
-        axes.axhline(statistics.mean(start), linestyle="--", color="gray", label="warm start")
-        for number, (method, arms) in enumerate(CURVES[task].items()):
-            beside = 1.03 ** (number - 2)  # so that no interval hides another
-            points = []
-            for arm in arms:
-                values = [share for (name, _), share in means.items() if name == arm]
-                if len(values) > 1:
-                    points.append((ARMS[task][arm].completions * beside, *over_seeds(values)))
-            if points:
-                completions, shares, halves = zip(*points, strict=True)
-                axes.errorbar(completions, shares, halves, marker="o", capsize=3, label=method)
-        axes.set(title=title, xlabel="sampled completions", xscale="log")
-        axes.set_xticks([1280, 3840, 11520], ["1,280", "3,840", "11,520"])
-        axes.minorticks_off()
-    all_axes[0].set_ylabel("correct on test problems")
-    all_axes[1].legend(fontsize=7, frameon=False)
-    figure.savefig(picture, dpi=150)
+def picture(lines: list[dict], task: str, file: Path):
+    """Draw the accuracy of each method over its completions, of the seeds that report."""
+    methods = {arm: method for method, arms in CURVES[task].items() for arm in arms}
+    drawn = []
+    for line in lines:
+        if line["seed"] <= TUNING and line["arm"] in (*methods, "warm start"):
+            drawn.append(line | {"method": methods.get(line["arm"]), "start": "warm start"})
+    present = {line["method"] for line in drawn}
+    draw(file, drawn, [method for method in CURVES[task] if method in present])
 
 
 def main():
@@ -416,7 +362,7 @@ def main():
     else:
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         if options.verb == "picture":
-            draw(lines, options.task, options.file)
+            picture(lines, options.task, options.file)
         else:
             print(table(lines, options.task, options.tuning, options.control))
 
