@@ -169,9 +169,8 @@ def _read(
                 " left out"
             )
         return list(map(to_row, read_parquet(path, needed)))
-    rows = from_hub(
-        hub_id, config, split, instead=f" (data.dir or MATH_DATA_DIR can name a folder with {file})"
-    )
+    instead = f" (data.dir or MATH_DATA_DIR can name a folder with {file})"
+    rows = from_hub(hub_id, config, split, remedy=lambda reason: reason + instead)
     require_columns(hub_id, list(rows[0]) if rows else [], needed)
     return list(map(to_row, rows))
 

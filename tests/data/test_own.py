@@ -396,3 +396,14 @@ def test_what_a_stranger_has_put_on_the_hub_ends_in_one_message(monkeypatch):
         with pytest.raises(DataError, match="someone/sums: ") as refused:
             load("someone/sums", "train", {})
         assert type(refused.value) is kind
+
+
+def test_a_set_of_ours_that_the_hub_does_not_give_can_be_a_file(monkeypatch):
+    def read(*arguments, **options):
+        raise ConnectionError("no answer")
+
+    monkeypatch.delenv("MATH_DATA_DIR", raising=False)
+    monkeypatch.setattr(hub, "reach", lambda: None)
+    monkeypatch.setattr(datasets, "load_dataset", read)
+    with pytest.raises(DataNotReached, match=r"gsm8k: .*name a folder with gsm8k-train.parquet"):
+        load("gsm8k", "train", {})
