@@ -188,14 +188,13 @@ def test_the_groups_that_teach_are_counted():
     )
 
 
-def test_the_lab_has_each_widget_that_the_page_names():
+def test_the_page_links_to_each_part_of_the_lab():
     """By the first words of its heading."""
-    headings = re.findall(r"<h2>([^<]+)</h2>", bandit.LAB_PAGE)
-    text = " ".join(PAGE.split())
-    names = re.findall(r'"([^"]+)"', " ".join(re.findall(r'Lab: ((?:"[^"]+"(?:, )?)+)', text)))
-    assert len(headings) == 11 and len(names) > 8
-    for name in names:
-        assert any(heading.startswith(name) for heading in headings), name
+    headings = dict(re.findall(r'id="part-(\w+)".*?<h2>([^<]+)</h2>', bandit.LAB_PAGE, re.S))
+    links = re.findall(r'\["([^"]+)"\]\(lab/index.html#part-(\w+)\)', " ".join(PAGE.split()))
+    assert len(headings) == 11 and {part for _, part in links} == set(headings)
+    for name, part in links:
+        assert headings[part].startswith(name), name
 
 
 def test_the_memory_is_the_labs():
