@@ -142,7 +142,7 @@ ROWS = (
         options=(
             Option("runs", "the folders of runs, else the newest", "texts", variable="RUN"),
             HTML,
-            Option("--lab", "the lab alone, without a run", "flag"),
+            Option("--lab", "the lab, with the groups of a run if one is named", "flag"),
         ),
         takes_recipe=False,
     ),
@@ -159,9 +159,12 @@ ROWS = (
     Stage(
         "lab",
         START,
-        "GRPO to play with, in a browser, beside REINFORCE, RLOO and PPO, as one page; HTML=x.html"
-        " names another file",
-        options=(HTML,),
+        "a course of GRPO in a browser: guess, then see; RUN=outputs/x puts that run's groups into"
+        " it, HTML=x.html names another file",
+        options=(
+            Option("runs", "the folder of a GRPO run, for the widgets", "texts", variable="RUN"),
+            HTML,
+        ),
         chain=("view --lab",),
         takes_recipe=False,
     ),

@@ -14,7 +14,8 @@ from console.terminal import say
 from runs.files import write_whole
 from runs.records import all_runs, find_runs, name_of
 from runs.state import RunState
-from viewer.page import NAME, standalone_lab, standalone_list, standalone_page, write_beside
+from viewer.lab import standalone_lab
+from viewer.page import NAME, standalone_list, standalone_page, write_beside
 
 OUTPUTS = Path("outputs")
 LIST = OUTPUTS / "runs.html"
@@ -22,13 +23,16 @@ STAGES = ("grpo", "distill", "sft")
 
 
 def main(runs: list[str], html: Path | None, lab: bool) -> Path:
-    """Write the page of some runs, or the list of all, and open it in a browser. Return its
-    file."""
-    folders = [] if lab else find_runs(runs, stages=STAGES)
-    names = ", ".join(map(name_of, folders)) or "the lab"
+    """Write the page of some runs, the list of all, or the lab, in which a run may be named for its
+    widgets, and open it in a browser. Return its file."""
+    if lab:
+        folders = find_runs(runs, stages=("grpo",))[:1] if runs else []
+    else:
+        folders = find_runs(runs, stages=STAGES)
+    names = ", ".join([*(["the lab"] if lab else []), *map(name_of, folders)])
     listed = [] if runs or lab else listed_runs()
     is_list = len(listed) > 1
-    file = html or (LIST if is_list else default_file(folders))
+    file = html or (LIST if is_list else default_file([] if lab else folders))
     if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
         message = f"HTML={file}: name a file that ends in .html, in a folder that is there"
         raise RecipeError([message])
@@ -37,7 +41,8 @@ def main(runs: list[str], html: Path | None, lab: bool) -> Path:
         names = f"{len(listed):,} runs; RUN={folders[0].parent} shows the newest alone"
         text = standalone_list(list(map(RunState.read, listed)), file.parent)
     else:
-        text = standalone_lab() if lab else standalone_page(list(map(RunState.read, folders)))
+        states = list(map(RunState.read, folders))
+        text = standalone_lab(*states) if lab else standalone_page(states)
     try:
         write_whole(file, text)
     except OSError as error:

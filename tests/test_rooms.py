@@ -21,13 +21,13 @@ LONGEST = 500  # lines of a file
 # What the house may have: statements of Python, which no packing of lines makes fewer, lines of
 # tests, and lines of JavaScript, of the page and of the lab. A change that needs more raises its
 # number and says why in its message.
-BUDGET = {"rewards/verifier/": 3_240, "everything else": 14_605}
-TEST_LINES = 24_625
-SCRIPT_LINES = 4_250
+BUDGET = {"rewards/verifier/": 3_240, "everything else": 14_665}
+TEST_LINES = 24_775
+SCRIPT_LINES = 3_880
 SCRIPTS = [path for name in ("viewer/page", "docs/lab") for path in (ROOT / name).glob("*.js")]
 WIDEST = 100  # columns of a line of Python, which ruff holds, or of JavaScript
 # The words, by white space, of the pages in docs/, of the longest of them, and of the README.
-WORDS = {"docs/": 15_218, "docs/learn.md": 2_600, "README.md": 1_100}
+WORDS = {"docs/": 15_250, "docs/learn.md": 2_600, "README.md": 1_100}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
@@ -226,7 +226,8 @@ def test_a_script_has_short_lines_and_names_that_say_what_they_hold(file):
 def test_the_lab_needs_nothing_of_the_pages():
     page = (ROOT / "docs/lab/index.html").read_text(encoding="utf-8")
     names = re.findall(r'(?:src|href)="([^"]*)"', page)
-    files = {name for name in names if not name.startswith(("#", "data:"))}
+    # Beside its own files it links to the page that explains.
+    files = {name for name in names if not name.startswith(("#", "data:", "../learn.md#"))}
     folder = {path.name for path in (ROOT / "docs/lab").iterdir()}
     assert files | {"index.html"} == folder
 

@@ -3,7 +3,6 @@ network. Whatever a model or a data set wrote is text in it."""
 
 import json
 import os
-import re
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -320,27 +319,3 @@ def _changes(
         size = size_of(texts)
         limit = min(limit - 1, limit * room // max(1, size))
     return {f"changed/{name}": as_json.text(changes | {"rows": rows})} | texts
-
-
-# The lab: the static page of docs/lab/ as one file ------------------------------------------------
-
-LAB = Path(__file__).parents[1] / "docs/lab"
-
-
-def standalone_lab() -> str:
-    """The lab as HTML that needs no file beside it."""
-    text = _lab_text("index.html")
-    text = re.sub(r'<link rel="stylesheet" href="([\w.]+)">', _style, text)
-    return re.sub(r'<script src="([\w.]+)"></script>', _script, text)
-
-
-def _lab_text(name: str) -> str:
-    return (LAB / name).read_text(encoding="utf-8")
-
-
-def _style(match: re.Match) -> str:
-    return f"<style>{_lab_text(match[1])}</style>"
-
-
-def _script(match: re.Match) -> str:
-    return f"<script>{_lab_text(match[1])}</script>"

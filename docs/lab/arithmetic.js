@@ -73,60 +73,40 @@ function weightOfToken(tokens, batch, { loss_type, max_completion_length }) {
   return 1 / batch.tokens;
 }
 
-/**
- * The loss of a completion and its terms, token by token, as columns, from the probabilities of its
- * tokens (`now`, `old`, `reference`); `weight`: of each token in the loss of its `batch`, if it has
- * one.
- */
-function lossByToken({ now, old, reference, advantage, settings, batch }) {
-  const { epsilon, beta } = settings;
-  const logs = {
-    new: now.map(Math.log),
-    old: old.map(Math.log),
-    reference: reference.map(Math.log),
-  };
-  const clip = [1 - epsilon, 1 + epsilon];
-  const tokens = now.map((_, i) =>
-    terms(logs.new[i], logs.old[i], logs.reference[i], advantage, clip, beta),
-  );
-  const columns = { ...logs, settings, advantages: now.map(() => advantage) };
-  for (const name of Object.keys(tokens[0])) columns[name] = tokens.map((token) => token[name]);
-  columns.weight = batch ? weightOfToken(now.length, batch, settings) : null;
-  return columns;
-}
-
-/**
- * {values, silent, groups}: the advantages of `batches` batches of questions that are correct more
- * and more seldom, from `high` to `low`; silent: how many of the groups teach nothing. `method`:
- * whose mean and deviation are taken.
- */
-function advantagesOfBatches({ method, size, questions, low, high, batches, seed }) {
-  const values = [];
-  let silent = 0;
-  const scale = { none: "none", rloo: "none", batch: "batch" }[method] || "group";
+/** The batches that `advantagesOfBatches` takes, of questions from `high` to `low`, paid 1 or 0. */
+function batchesDrawn({ size, questions, low, high, batches, seed }) {
   const chanceOf = (question) => high + ((low - high) * question) / (questions - 1);
-  for (let batch = 0; batch < batches; batch++) {
+  return Array.from({ length: batches }, (_, batch) => {
     const draws = uniform(seed, batch * questions * size, questions * size);
-    const groups = Array.from({ length: questions }, (_, question) => {
+    return Array.from({ length: questions }, (_, question) => {
       const group = draws.slice(question * size, (question + 1) * size);
       return group.map((draw) => Number(draw < chanceOf(question)));
     });
-    silent += groups.filter((group) => new Set(group).size === 1).length;
-    if (method === "whole") {
-      values.push(...advantages(groups.flat(), "group").advantages);
-      continue;
-    }
-    groups.forEach((group, question) => {
-      const remainder = groups.filter((_, i) => i !== question).flat();
-      values.push(...advantages(group, scale, remainder, method === "rloo").advantages);
-    });
-  }
-  return { values, silent, groups: batches * questions };
+  });
 }
 
 /**
- * How many of the values lie in each of the bins between two edges; beyond them, in the last bin.
+ * {values, silent, groups}: the advantages of batches, lists of groups of rewards; silent:
+ * how many of the groups teach nothing. `method`: whose mean and deviation are taken.
  */
+function advantagesOfBatches(batches, method) {
+  const scale = { none: "none", rloo: "none", batch: "batch" }[method] || "group";
+  const values = batches.flatMap((groups) => {
+    if (method === "whole") return advantages(groups.flat(), "group").advantages;
+    return groups.flatMap((group, place) => {
+      const remainder = groups.filter((_, i) => i !== place).flat();
+      return advantages(group, scale, remainder, method === "rloo").advantages;
+    });
+  });
+  const groups = batches.flat();
+  return {
+    values,
+    silent: groups.filter((group) => new Set(group).size === 1).length,
+    groups: groups.length,
+  };
+}
+
+/** How many values lie in each bin between two edges; beyond them, in the last bin. */
 function histogram(values, edges) {
   const counts = new Array(edges.length - 1).fill(0);
   const width = (edges[edges.length - 1] - edges[0]) / counts.length;
@@ -183,9 +163,8 @@ function divergence(now, reference, count, seed) {
 }
 
 /**
- * The advantages that generalised advantage estimation gives tokens (Schulman et al. 2016,
- * arXiv:1506.02438), with γ = 1. `values`: the critic's before each token; `rewards`: what each
- * earns.
+ * The advantages of tokens by generalised advantage estimation (arXiv:1506.02438), with γ = 1.
+ * `values`: the critic's before each token; `rewards`: what each earns.
  */
 function estimatedAdvantages(values, rewards, lambda) {
   const estimates = [];
@@ -199,9 +178,8 @@ function estimatedAdvantages(values, rewards, lambda) {
 }
 
 /**
- * What the steps of the first completion of a group add to the advantages of their tokens: for each
- * the sum of the normalised rewards of the step and of those after it, as training/step_rewards.py
- * has it.
+ * What the steps of a group's first completion add to the advantages of their tokens: the sum of
+ * the normalised rewards from a step on, as training/step_rewards.py has it.
  */
 function sharesOfSteps(rewardsOfGroup) {
   const count = rewardsOfGroup[0].length;
@@ -222,11 +200,8 @@ function plainNumber(text) {
   return denominator ? [numerator, denominator] : null;
 }
 
-/** {correct, reason} by the rules for plain numbers; null for an answer that takes the verifier. */
+/** Whether a plain number is the gold answer; null for a text that takes the verifier. */
 function plainVerdict(text, gold) {
-  const answer = plainNumber(text);
-  if (!answer) return null;
-  const wanted = plainNumber(gold);
-  const correct = answer[0] * wanted[1] === wanted[0] * answer[1];
-  return { correct, reason: `${correct ? "equal" : "not equal"}, as plain numbers` };
+  const [answer, wanted] = [plainNumber(text), plainNumber(gold)];
+  return answer && answer[0] * wanted[1] === wanted[0] * answer[1];
 }

@@ -1,46 +1,32 @@
 "use strict";
-// The smallest problem that GRPO solves, a bandit with ten actions, with every number of
-// every step. The page computes it, so it needs no server. Tests run it beside the same arithmetic
-// in numpy, which they compare with trl's.
+// The smallest problem that GRPO solves, a bandit of ten actions, with every number of every step.
+// Tests run it beside the same arithmetic in numpy, which they compare with trl's.
 //
 // An action is a completion of one token, the policy is the softmax of ten logits, and a reward is
-// read off a landscape. So nothing is hidden: the gradient is exact, by hand, and an update is
-// plain SGD on the logits, without momentum, weight decay or gradient clipping. The settings have
-// the names that they have in a recipe's `grpo` section, and the loss is that of trl 1.16
-// (`loss_type: grpo`; with completions of one token `dapo`, `bnpo` and `dr_grpo` are the same). For
-// the completions i = 1 … G of a group:
+// read off a landscape. The gradient is exact, by hand, and an update is plain SGD on the logits.
+// The settings have the names of a recipe's `grpo` section. The loss is trl 1.16's, for the
+// completions i = 1 … G of a group (with one token all its loss types are the same):
 //
 //     ratio_i = exp(logp_i − old_logp_i)
-//     kl_i    = exp(ref_logp_i − logp_i) − (ref_logp_i − logp_i) − 1
+//     kl_i    = exp(ref_logp_i − logp_i) − (ref_logp_i − logp_i) − 1      trl: × ratio_i
 //     loss    = mean over i of: −min(ratio_i A_i, clip(ratio_i, 1 − ε, 1 + ε) A_i) + β kl_i
-//
-// trl also multiplies kl_i by ratio_i, unless `use_bias_correction_kl` is false, as it is here and
-// in the paper.
 //
 // The algorithms differ in the advantage A_i = reward_i − baseline_i, and in whether they clip:
 //
-// - grpo (Shao et al. 2024, arXiv:2402.03300): the mean of the group; divided by its standard
-//   deviation + 1e-4, unless `scale_rewards` is none. Clips.
+// - grpo (arXiv:2402.03300): the mean of the group; ÷ its standard deviation + 1e-4, unless
+//   `scale_rewards` is none. Clips.
 // - reinforce (Williams 1992): none, 0.
-// - reinforce_baseline (Sutton and Barto 2018, section 2.8): the mean of all rewards of earlier
-//   groups, at first 0.
-// - rloo (Kool et al. 2019; Ahmadian et al. 2024, arXiv:2402.14740): the mean of the other
-//   completions of the group.
-// - ppo (Schulman et al. 2017, arXiv:1707.06347): the critic's value. There is one state, so the
-//   critic is one learned number, at first 0, and takes an SGD step on the mean of (value −
-//   reward_i)² / 2 with each update. Clips.
-// - reinforce_plus_plus (Hu 2025, arXiv:2501.03262): the mean of the batch, divided by the batch's
-//   standard deviation + 1e-4. With one question the batch is the group. Its KL is no term of the
-//   loss: β (old_logp_i − ref_logp_i) is taken off reward_i. Clips.
+// - reinforce_baseline (Sutton and Barto 2018, section 2.8): the mean of all earlier rewards, at
+//   first 0.
+// - rloo (arXiv:2402.14740): the mean of the other completions of the group.
+// - ppo (arXiv:1707.06347): the critic's value. There is one state, so the critic is one number, at
+//   first 0, and takes an SGD step on the mean of (value − reward_i)² / 2 with each update. Clips.
+// - reinforce_plus_plus (arXiv:2501.03262): the mean of the batch, which is the group, ÷ its
+//   deviation + 1e-4. Its KL, β (old_logp_i − ref_logp_i), is taken off the reward. Clips.
 //
-// Those that do not clip have ratio_i A_i in place of the min, which in the first update, where
-// each ratio is 1, has the gradient of A_i logp_i. All others may have the KL term.
-//
-// Whoever divides by a standard deviation σ < 1 takes steps 1 / σ as long. `matched` multiplies
-// their learning rate by the σ of the first policy's rewards, noise included, so that the
-// algorithms are compared, and not their rates. GRPO's KL is not divided, so `matched` divides its
-// β by that σ: the KL then holds it as it holds the others. (REINFORCE++ takes its KL off the
-// reward, before it divides.)
+// Those that do not clip have ratio_i A_i in place of the min. Whoever divides by a deviation σ < 1
+// takes steps 1 / σ as long: `matched` multiplies their learning rate by the σ of the first
+// policy's rewards, and divides GRPO's β, whose KL is not divided, by it.
 
 const ACTIONS = 10;
 const CRITIC_RATE = 0.1;
@@ -81,20 +67,12 @@ function compared(algorithm, rewards, estimate, settings) {
 }
 
 /**
- * One step of SGD on a group, and the numbers that lead to it: of the policy its logits,
- * probabilities and logits_after; of each sampled action new_probabilities, ratios, the two
- * branches of the min (unclipped, clipped), is_clipped (the gradient does not pass) and kl;
- * exact_kl, the KL from policy to reference; loss, its part policy_loss, and its gradient by the
- * logits. `clip`: epsilon, or null.
+ * One step of SGD on a group, and the numbers that lead to it: of the policy, of each sampled
+ * action (is_clipped: the gradient does not pass), of the loss; exact_kl is the KL from policy to
+ * reference. `clip`: epsilon, or null.
  */
-function update(
-  logits,
-  actions,
-  gains,
-  old,
-  reference,
-  { clip, beta, temperature, learning_rate },
-) {
+function update(logits, actions, gains, old, reference, options) {
+  const { clip, beta, temperature, learning_rate } = options;
   const now = logPolicy(logits, temperature);
   const bounds = clip === null ? null : [1 - clip, 1 + clip];
   const parts = actions.map((action, i) =>
@@ -127,10 +105,7 @@ function update(
   };
 }
 
-/**
- * The learning rate and β with which an algorithm's first steps are as long, and held back as much,
- * as those of one that does not divide: see `matched` above.
- */
+/** The learning rate and β of an algorithm: see `matched` above. */
 function matchedTo(algorithm, settings, actionRewards) {
   const { learning_rate, beta } = settings;
   if (!settings.matched || scaleOf(algorithm, settings) === "none") return { learning_rate, beta };
@@ -138,16 +113,11 @@ function matchedTo(algorithm, settings, actionRewards) {
   const mean = sum(chances.map((chance, i) => chance * actionRewards[i]));
   const variance = sum(chances.map((chance, i) => chance * (actionRewards[i] - mean) ** 2));
   const deviation = Math.sqrt(variance + settings.noise ** 2);
-  const dividesBeta = algorithm === "grpo" && deviation > 0;
-  return {
-    learning_rate: learning_rate * deviation,
-    beta: dividesBeta ? beta / deviation : beta,
-  };
+  const divisor = algorithm === "grpo" && deviation > 0 ? deviation : 1;
+  return { learning_rate: learning_rate * deviation, beta: beta / divisor };
 }
 
-/**
- * The group of a step: its actions, the noise of their rewards, and the chances they were drawn by.
- */
+/** The group of a step: actions, the noise of their rewards, the chances they were drawn by. */
 function sampled(logs, step, { seed, num_generations, noise }) {
   const draws = uniform(seed, DRAWS * step, 3 * num_generations);
   const chances = logs.map(Math.exp);
@@ -160,15 +130,11 @@ function sampled(logs, step, { seed, num_generations, noise }) {
 }
 
 /**
- * Trains the policy, and returns everything: algorithm and settings; action_rewards; the
- * probabilities of the reference, and the final ones; from before the first step to after the last
- * expected_reward, of the policy, without noise, kl, exact, to the reference, entropy and largest,
- * its largest probability; steps; learning_rate and beta, as matched; and diverged, null or the
- * number of the step, from 0, in which a number became infinite: the steps end before it.
- *
- * A step has, of its group, actions, rewards, old_probabilities, baselines and advantages; mean and
- * std of the rewards; and updates, a list of what `update` returns. The same seed draws the same
- * uniform numbers for every algorithm, so all start with the same group.
+ * Trains the policy, and returns everything: the rewards and final probabilities of the actions;
+ * from before the first step to after the last expected_reward, kl to the reference, entropy and
+ * largest probability; the steps, each with its group and its updates; learning_rate and beta, as
+ * matched; and diverged, null or the step in which a number became infinite, the end of it. The
+ * same seed draws the same uniform numbers for every algorithm, so all start with the same group.
  */
 function train(algorithm, settings) {
   const { num_generations, num_iterations, temperature } = settings;

@@ -1,142 +1,128 @@
 "use strict";
-// A group of answers to a question: the same answer is good in a weak group and bad in a strong
-// one.
+// A group of answers: what one run wrote to the same question while it learned.
 
-{
-  const part = partOf("group");
-  const { question, gold, early, late } = SETTINGS.group;
-  const EQUATIONS = {
-    grpo: "(reward − mean of the group) ÷ (its standard deviation + 0.0001)",
-    none: "reward − mean of the group",
-    rloo: "reward − mean of the others",
-  };
-  const settings = settingsOf(part, redraw);
-  const rewards = early.map(() => 0);
-  let texts = early;
-  let ownReward = null; // the reward of the answer that is typed
-
+widget("group", (part, settings) => {
+  const rewardsOf = (group) => group.completions.map(({ reward }) => reward);
+  const all = RUN.steps.flatMap(({ groups }) => groups.flatMap(rewardsOf));
+  const [lowest, highest] = [Math.min(0, ...all), Math.max(1, ...all)];
+  const size = part.querySelector("[name=size]");
+  size.max = size.value = Math.max(...RUN.steps.map(({ groups }) => groups[0].completions.length));
+  const options = RUN.steps[0].groups.map(({ question }, i) =>
+    make("option", { value: i }, question),
+  );
+  part.querySelector("[name=question]").append(...options);
+  part.querySelector("[data-run]").textContent = RUN.name;
+  part.querySelector("[data-about]").textContent = RUN.about;
   const list = part.querySelector(".answers");
-  const ownRow = answerRow("yours", (reward) => (ownReward = reward));
-  const rows = early.map((_, i) => answerRow(String(i + 1), (reward) => (rewards[i] = reward)));
-  part.querySelector("[data-question]").textContent = question;
+  const form = part.querySelector(".own");
+  const field = form.querySelector("input");
+  let answers = []; // of the group: {name, text, reward}
+  let typed = null; // an answer of the reader
+  let step = 0;
 
-  /** An answer, its reward to drag and its advantage: `show(reward, advantage)`. */
-  function answerRow(name, store) {
-    const element = html`<div class="answer">
-      <span class="of"><b>${name}</b><span class="text"></span></span>
-      <span class="drag"><input type="range" min="0" max="1" step="0.05"
-        aria-label=${`Reward of answer ${name}`} oninput=${moved}>
-        <output class="number"></output></span>
-      <span class="drag"><span class="advantage" aria-hidden="true"><span></span></span>
-        <output class="number gain"></output></span>
-    </div>`;
-    const [slider, bar] = ["input", ".advantage span"].map((place) => element.querySelector(place));
-    const [earned, gain] = element.querySelectorAll("output");
-    list.append(element);
-    function moved() {
-      store(Number(slider.value));
-      redraw();
-    }
-    function show(reward, advantage) {
-      slider.value = reward;
-      earned.textContent = number(reward);
-      bar.className = advantage < 0 ? "down" : "up";
-      bar.style.width = `${(50 * Math.min(Math.abs(advantage), 2.7)) / 2.7}%`;
-      gain.textContent = fixed(advantage);
-    }
-    return { element, text: element.querySelector(".text"), show };
+  const gainsOf = (rewards) => {
+    const isRloo = settings.kind === "rloo";
+    return advantages(rewards, settings.kind === "grpo" ? "group" : "none", [], isRloo);
+  };
+  const groupAt = (at) => RUN.steps[at].groups[settings.question];
+
+  /** An answer, its reward to drag and its advantage. */
+  function row(answer) {
+    const { name, text, reward } = answer;
+    const slider = make("input", { type: "range", min: lowest, max: highest, step: 0.05 });
+    slider.ariaLabel = `Reward of answer ${name}`;
+    slider.value = reward;
+    const [earned, gained] = ["number", "number gain"].map((kind) =>
+      make("output", { class: kind }),
+    );
+    const bar = make("span");
+    const words = make("span", { class: "text" }, text);
+    const element = make("div", { class: "answer" }, [
+      make("span", { class: "of" }, make("b", {}, name), words),
+      make("span", { class: "drag" }, slider, earned),
+      make("span", { class: "drag" }, make("span", { class: "advantage" }, bar), gained),
+    ]);
+    slider.oninput = () => {
+      answer.reward = Number(slider.value);
+      weigh();
+    };
+    const show = (gain) => {
+      earned.textContent = number(answer.reward, 2);
+      bar.className = gain < 0 ? "down" : "up";
+      bar.style.width = `${(50 * Math.min(Math.abs(gain), 2.7)) / 2.7}%`;
+      gained.textContent = fixed(gain, 2);
+    };
+    return { element, show };
   }
 
-  function redraw() {
-    const { kind, size } = settings;
-    const group = rewards.slice(0, size);
-    if (ownReward !== null) group.unshift(ownReward);
-    const scale = kind === "grpo" ? "group" : "none";
-    const { mean, std, advantages: gains } = advantages(group, scale, [], kind === "rloo");
-    ownRow.element.hidden = ownReward === null;
-    if (ownReward !== null) ownRow.show(ownReward, gains[0]);
-    const first = ownReward === null ? 0 : 1;
-    rows.forEach((row, i) => {
-      row.element.hidden = i >= size;
-      row.text.textContent = texts[i][0];
-      if (i < size) row.show(rewards[i], gains[first + i]);
+  /** Writes the advantages of the rewards as they stand; returns the group in words. */
+  function weigh() {
+    const rewards = answers.map(({ reward }) => reward);
+    const { mean, std, advantages: gains } = gainsOf(rewards);
+    gains.forEach((gain, i) => answers[i].row.show(gain));
+    const [best, worst] = [Math.max(...rewards), Math.min(...rewards)];
+    const gain = (reward) =>
+      `${number(reward, 2)}, has ${fixed(gains[rewards.indexOf(reward)], 2)}`;
+    let why = `The best reward, ${gain(best)}, the worst, ${gain(worst)}.`;
+    if (best === worst) why = "All earn the same: every advantage is 0, the group teaches nothing.";
+    if (answers.length === 1) why = "One answer is its own mean: its advantage is 0.";
+    return (part.querySelector(".sums").textContent =
+      `Step ${step}: mean reward ${fixed(mean, 2)}, standard deviation ${fixed(std, 2)}. ${why}`);
+  }
+
+  function show(at) {
+    const group = groupAt(at);
+    step = RUN.steps[at].step;
+    form.hidden = !plainNumber(group.gold);
+    const sampled = group.completions.slice(0, settings.size);
+    answers = sampled.map((completion, i) => ({ ...completion, name: String(i + 1) }));
+    if (typed) answers.unshift(typed);
+    for (const answer of answers) answer.row = row(answer);
+    list.replaceChildren(...answers.map((answer) => answer.row.element));
+    return weigh();
+  }
+
+  /** The first step and the last, each with the mean reward and the best answer's advantage. */
+  const ends = () =>
+    [0, RUN.steps.length - 1].map((at) => {
+      const { mean, advantages: gains } = gainsOf(rewardsOf(groupAt(at)));
+      return { at, mean, gain: Math.max(...gains) };
     });
-    part.querySelector(".equation").textContent =
-      `advantage = ${EQUATIONS[kind]}. Where it is above 0 the answer is made likelier, where it` +
-      " is below 0 less likely.";
-    const yours =
-      ownReward === null ? "" : `Yours earns ${ownReward}: its advantage is ${fixed(gains[0])}. `;
-    const spread =
-      `Mean of the ${group.length} rewards ${fixed(mean)}, standard deviation` + ` ${fixed(std)}.`;
-    part.querySelector(".sums").textContent =
-      `${yours}${firstAnswer(gains[first])} ${spread} ${whyOfGroup(group)}`;
+
+  function truth() {
+    const [start, end] = ends();
+    if (Math.abs(start.gain - end.gain) < 0.05) return "alike";
+    return end.gain > start.gain ? "larger" : "smaller";
   }
 
-  function firstAnswer(gain) {
-    const pushed = { 1: "is pushed up", "-1": "is pushed down" }[Math.sign(gain)] || "is not moved";
-    return `Answer 1 earns ${number(rewards[0])} and ${pushed}: its advantage is ${fixed(gain)}.`;
+  function because() {
+    const [first, later] = ends().map(({ at, gain, mean }) => {
+      const where = `at step ${RUN.steps[at].step}, where the mean reward is ${fixed(mean, 2)}`;
+      return `${fixed(gain, 2)} ${where}`;
+    });
+    return `The best answer has ${first}, and ${later}.`;
   }
 
-  /** Why a group teaches, or does not. */
-  function whyOfGroup(group) {
-    if (group.length === 1) {
-      return (
-        "One answer is its own mean: its advantage is 0 whatever it earns, so it teaches nothing." +
-        " trl asks for two at least."
-      );
-    }
-    if (new Set(group).size === 1) {
-      return (
-        "All earn the same, so nobody is better than the mean: every advantage is 0, and the" +
-        " group teaches nothing."
-      );
-    }
-    return "Above the mean is pushed up, below it down, and the advantages add up to 0.";
-  }
-
-  const times = part.querySelectorAll("[data-drawn]");
-  function drawGroup(name) {
-    texts = name === "early" ? early : late;
-    texts.forEach(([, reward], i) => (rewards[i] = reward));
-    for (const button of times) button.setAttribute("aria-pressed", button.dataset.drawn === name);
-    redraw();
-  }
-  for (const button of times) button.onclick = () => drawGroup(button.dataset.drawn);
   for (const button of part.querySelectorAll("[data-all]")) {
-    const { all } = button.dataset;
     button.onclick = () => {
-      rewards.forEach((_, i) => (rewards[i] = all === "first" ? Number(i === 0) : Number(all)));
-      redraw();
+      const { all: paid } = button.dataset;
+      answers.forEach(
+        (answer, i) => (answer.reward = paid === "first" ? Number(!i) : Number(paid)),
+      );
+      weigh();
     };
   }
 
   // An answer of one's own, which the rules for plain numbers judge.
-  const form = part.querySelector(".own");
-  const field = form.querySelector("input");
-  const verdict = form.querySelector(".verdict-of");
   form.onsubmit = (event) => {
     event.preventDefault();
-    const answer = field.value.trim();
-    if (!answer) return;
-    const judged = plainVerdict(answer, gold);
-    if (!judged) {
-      const reason = ": this page knows plain numbers alone, such as 408, 408.0 or 816/2.";
-      verdict.replaceChildren(html`<b class="kind lost">Not judged</b>`, reason);
-      return;
-    }
-    const kind = judged.correct
-      ? html`<b class="kind won">Correct</b>`
-      : html`<b class="kind lost">Incorrect</b>`;
-    verdict.replaceChildren(kind, `: ${judged.reason}.`);
-    ownRow.text.textContent = answer;
-    ownReward = Number(judged.correct);
-    redraw();
+    const text = field.value.trim();
+    const verdict = plainVerdict(text, groupAt(0).gold);
+    typed = verdict === null ? null : { name: "yours", text, reward: Number(verdict) };
+    let words = "Not judged: this page knows plain numbers alone, such as 172 or 344/2.";
+    if (typed) words = verdict ? "Correct." : "Incorrect.";
+    form.querySelector(".verdict-of").textContent = text && words;
+    show(RUN.steps.findIndex((other) => other.step === step));
   };
-  form.querySelector("[data-out]").onclick = () => {
-    field.value = "";
-    verdict.replaceChildren();
-    ownReward = null;
-    redraw();
-  };
-  drawGroup("early");
-}
+  return { draw: () => RUN.steps.length - 1, show, truth, because, milliseconds: 5000 };
+});

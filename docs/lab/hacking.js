@@ -33,68 +33,49 @@ function strategiesLearned({ pays, able, start, size, rate, steps, seed }) {
   return learned;
 }
 
-{
-  const part = partOf("hacking");
-  // What each reward pays for an incorrect and a correct answer that is worked out, and for a list.
-  const PAYMENTS = {
-    anywhere: { label: "The correct number stands somewhere", worked: [0, 1], listed: [1, 1] },
-    verified: { label: "The final answer is correct", worked: [0, 1], listed: [0, 0] },
-    short: { label: "At most 20 words", worked: [1, 1], listed: [0, 0] },
-  };
-  const WAYS = ["worked", "listed"];
+widget("hacking", (part, settings) => {
+  // What a reward is for, what it pays an incorrect and a correct answer worked out, and a list.
+  const PAYMENTS = Object.entries(SETTINGS.payments);
   const STEPS = 80;
+  const X = Array.from({ length: STEPS + 1 }, (_, step) => step);
   const figure = chart(part.querySelector(".chart"));
-  const settings = settingsOf(part, redraw);
-  const steps = player(part, showStep, 6000);
   let learned = null;
 
-  function redraw() {
-    const paying = Object.keys(PAYMENTS).filter((name) => settings[name]);
-    const able = [settings.able, 0];
-    const pays = WAYS.map((way) =>
-      [0, 1].map((correct) => sum(paying.map((name) => PAYMENTS[name][way][correct]))),
-    );
-    const options = { size: 8, rate: 0.5, steps: STEPS };
-    const { start, seed } = settings;
-    learned = strategiesLearned({ pays, able, start, seed, ...options });
-    showPayments(pays, able);
+  function draw() {
+    const { able: skill, start, seed } = settings;
+    const able = [skill, 0];
+    const paying = PAYMENTS.filter(([name]) => settings[name]).map(([, payment]) => payment);
+    const pays = [1, 2].map((way) => [0, 1].map((i) => sum(paying.map((paid) => paid[way][i]))));
+    learned = strategiesLearned({ pays, able, start, seed, size: 8, rate: 0.5, steps: STEPS });
+    const means = (ways) =>
+      ways.map(([incorrect, correct], i) =>
+        fixed((1 - able[i]) * incorrect + able[i] * correct, 2),
+      );
+    const rows = paying.map(([label, ...ways]) => [label, ...means(ways)]);
+    rows.push(["paid in all", ...means(pays)]);
+    const heads = ["on average", "worked out", "list"];
+    part.querySelector(".wide").replaceChildren(table("pays", heads, rows));
     const largest = Math.max(1, paying.length);
-    const paid = learned.paid.map((value) => value / largest);
-    const listing = learned.chances.map((chances) => chances[1]);
     const series = [
-      { label: `reward, of ${largest}`, values: paid, colour: 0, width: 2.5 },
-      { label: "correct answers", values: learned.correct, colour: 2, width: 2.5 },
-      { label: "chance of listing", values: listing, colour: 1, dash: [6, 4] },
+      { label: `reward, of ${largest}`, values: learned.paid.map((value) => value / largest) },
+      { label: "chance of listing", values: learned.chances.map((chances) => chances[1]) },
+      { label: "correct answers", values: learned.correct },
     ];
-    const end =
-      `reward ${fixed(learned.paid[STEPS], 2)}, correct ${percent(learned.correct[STEPS])}`;
-    const x = paid.map((_, step) => step);
-    figure.show({ x, series, range: [0, 1.05], words: `At the end: ${end}` });
-    steps.to(STEPS, steps.at() || STEPS);
+    series.forEach((line, i) => Object.assign(line, { colour: i, width: 2.5 }));
+    series[1].dash = [6, 4];
+    const words = `At the end ${percent(learned.correct[STEPS])} of the answers are correct`;
+    figure.show({ x: X, series, range: [0, 1.05], words });
+    return STEPS;
   }
 
-  /** What each way earns on average, by each reward and in all. */
-  function showPayments(pays, able) {
-    const expected = (i, [incorrect, correct]) =>
-      fixed((1 - able[i]) * incorrect + able[i] * correct, 2);
-    const rows = Object.entries(PAYMENTS).map(([name, payment]) => {
-      const cells = WAYS.map((way, i) => html`<td>${expected(i, payment[way])}</td>`);
-      const kind = settings[name] ? null : "left-out";
-      return html`<tr class=${kind}><th scope="row">${payment.label}</th>${cells}</tr>`;
-    });
-    const totals = WAYS.map((_, i) => html`<td><b>${expected(i, pays[i])}</b></td>`);
-    rows.push(html`<tr><th scope="row"><b>paid in all</b></th>${totals}</tr>`);
-    part.querySelector("tbody").replaceChildren(...rows);
-  }
-
-  function showStep(at) {
-    if (!learned) return;
+  function show(at) {
     figure.reveal(at);
     const { paid, correct, chances } = learned;
-    part.querySelector(".sums").textContent =
+    return (
       `Step ${at}: the reward went from ${fixed(paid[0], 2)} to ${fixed(paid[at], 2)}, correct` +
       ` answers from ${percent(correct[0])} to ${percent(correct[at])}. It lists numbers in` +
-      ` ${percent(chances[at][1])} of its answers.`;
+      ` ${percent(chances[at][1])} of its answers.`
+    );
   }
-  redraw();
-}
+  return { draw, show, truth: () => 100 * learned.correct[STEPS] };
+});

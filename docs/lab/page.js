@@ -1,50 +1,32 @@
 "use strict";
-// What the parts of the lab share: markup, numbers, controls, a player that goes through steps, and
-// bars. The page's words and controls are in index.html.
+// What the parts of the course share: elements, numbers, bars, a player that goes through steps,
+// and the widget that asks for a guess, plays, and shows it beside the truth. The words are in
+// index.html.
 
-const SETTINGS = JSON.parse(document.getElementById("settings").textContent);
+const dataOf = (id) => JSON.parse(document.getElementById(id).textContent);
+const SETTINGS = dataOf("settings");
+const RUN = dataOf("run");
+const IS_STILL = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/**
- * The elements of a piece of markup. Only the markup is parsed: a value is a text, an element, a
- * list of them, or what an attribute is set to; after `on…=` it is a listener.
- */
-function html(strings, ...values) {
-  const template = document.createElement("template");
-  const markup = strings.map((text, i) => {
-    const trimmed = text.replace(/(^|>)\s*\n\s*/g, "$1").replace(/\s*\n\s*(<|$)/g, "$1");
-    if (i === values.length) return trimmed;
-    return (
-      trimmed + (text.endsWith("=") ? `"value ${i}"` : `<template data-value="${i}"></template>`)
-    );
-  });
-  template.innerHTML = markup.join("");
-  for (const element of template.content.querySelectorAll("*")) {
-    for (const { name, value } of [...element.attributes]) {
-      if (value.startsWith("value ")) setAttribute(element, name, values[value.slice(6)]);
-    }
-  }
-  for (const place of template.content.querySelectorAll("template[data-value]")) {
-    const children = [values[place.dataset.value]].flat(Infinity);
-    place.replaceWith(...children.filter((child) => child !== null && child !== undefined));
-  }
-  const { childNodes } = template.content;
-  return childNodes.length === 1 ? childNodes[0] : template.content;
+/** An element with attributes (`on…`: listeners) and children: texts, elements, lists. */
+function make(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
 }
 
-function setAttribute(element, name, value) {
-  element.removeAttribute(name);
-  if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-  else if (value === true) element.setAttribute(name, "");
-  else if (value !== false && value !== null && value !== undefined)
-    element.setAttribute(name, value);
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.flat(Infinity));
+  return element;
 }
 
 /** A number to read: as many digits as asked for, or an exponent where that would show nothing. */
 function number(value, digits = 3) {
   const size = Math.abs(value);
   if (size !== 0 && size < 0.5 * 10 ** -digits) return value.toExponential(2).replace(/-/g, "−");
-  const format = { maximumFractionDigits: digits, useGrouping: size >= 10000 };
-  return value.toLocaleString("en", format).replace("-", "−");
+  return value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", "−");
 }
 
 /** A number in a column, where all have the same digits. */
@@ -57,122 +39,185 @@ function percent(share) {
   return share !== 0 && share < 0.0005 ? "< 0.1%" : `${number(100 * share, 1)}%`;
 }
 
-/** The part of the page with this name, and the elements in it by their selectors. */
-function partOf(name) {
+/**
+ * A part of the course. `define(part, settings, again)` gets its element, what its named controls
+ * are set to, and a function that draws anew; it returns
+ *
+ * - draw(changed): draws by the settings, and returns how many steps can be played;
+ * - show(at): draws step `at`, from 0, and returns it in words;
+ * - truth(): what the guess is about, a number or the value of one of the choices;
+ * - first: the settings that the guess is about, where they are not those of the page; because():
+ *   the explanation, where the page has none; milliseconds, in which all of it plays.
+ */
+function widget(name, define) {
   const part = document.getElementById(`part-${name}`);
-  const heading = part.querySelector("h2");
-  heading.id = `title-${name}`;
-  part.setAttribute("aria-labelledby", heading.id);
-  const link = html`<li><a href=${`#${part.id}`}>${heading.textContent}</a></li>`;
-  document.getElementById("parts").append(link);
-  return part;
-}
-
-/** What the named controls of a part are set to, by name; `redraw` is called after each change. */
-function settingsOf(part, redraw) {
   const settings = {};
-  for (const control of part.querySelectorAll("[name]")) {
-    const store = () => {
-      settings[control.name] = valueOf(control);
-      showValue(control);
-    };
-    if (control.type === "range") {
-      control.setAttribute("aria-label", control.parentElement.querySelector("span").textContent);
-    }
-    control.addEventListener("input", () => {
-      store();
-      redraw(control.name);
-    });
-    store();
+  const controls = [...part.querySelectorAll("[name]")];
+  const spec = define(part, settings, again);
+  const played = part.querySelector(".player") && player(part, say, spec.milliseconds);
+  function say(at) {
+    part.querySelector(".sums").textContent = spec.show(at);
   }
-  return settings;
+  function again(changed) {
+    for (const control of controls) settings[control.name] = valueOf(control);
+    const steps = spec.draw(changed);
+    if (played) played.to(steps, changed && played.at() === 0 ? steps : played.at());
+    else say(0);
+  }
+  for (const control of controls) control.addEventListener("input", () => again(control.name));
+  again();
+  const first = { ...settings, ...spec.first };
+  asking(part, spec, (finish) => {
+    for (const control of controls) setControl(control, first[control.name]);
+    again();
+    const value = spec.truth();
+    if (played) played.play(() => finish(value));
+    else finish(value);
+  });
 }
 
+/** What a control is set to; a slider's value is also written beside it. */
 function valueOf(control) {
   if (control.type === "checkbox") return control.checked;
-  return control.type === "range" ? Number(control.value) : control.value;
+  if (control.type !== "range") return control.value;
+  control.ariaLabel = control.parentElement.querySelector("span").textContent;
+  control.nextElementSibling.textContent = number(Number(control.value));
+  return Number(control.value);
 }
 
-/** Write the value of a slider beside it. */
-function showValue(control) {
-  if (control.type === "range")
-    control.nextElementSibling.textContent = number(Number(control.value));
+function setControl(control, value) {
+  control[control.type === "checkbox" ? "checked" : "value"] = value;
 }
 
-/** Set a control of a part, without a redraw. */
-function setControl(part, name, value) {
-  const control = part.querySelector(`[name="${name}"]`);
-  control.value = value;
-  showValue(control);
+const guesses = new Map(); // by part: whether the guess was near the truth, or null if skipped
+
+/**
+ * The part's question, with a slider or choices. `begin(finish)` plays what it is about, and then
+ * calls `finish` with the truth, which shows the guess beside it.
+ */
+function asking(part, { because }, begin) {
+  const form = part.querySelector(".guess");
+  const explained = part.querySelector(".truth");
+  const slider = form.querySelector("input");
+  const choices = slider ? [make("button", {}, "See")] : [...form.querySelectorAll("button")];
+  const skip = make("button", { class: "skips" }, "Skip");
+  const buttons = make("div", { class: "choices" }, choices, skip);
+  const verdict = make("p", { class: "verdict", role: "status", tabindex: -1 });
+  form.append(buttons);
+  if (slider) {
+    slider.ariaLabel = "Your guess";
+    slider.oninput = () => (slider.nextElementSibling.textContent = slider.value);
+    slider.oninput();
+  }
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    for (const control of [...choices, skip, slider || skip]) control.disabled = true;
+    begin((value) => {
+      let [isNear, words] = [null, "Skipped."];
+      if (event.submitter !== skip) {
+        [isNear, words] = slider ? dragged(slider, value) : chosen(event.submitter, choices, value);
+      }
+      guesses.set(part.id, isNear);
+      verdict.classList.add({ true: "won", false: "lost" }[isNear] || "quiet");
+      verdict.textContent = words;
+      buttons.replaceWith(verdict);
+      if (because) explained.prepend(make("p", {}, because()));
+      explained.hidden = false;
+      verdict.focus({ preventScroll: true });
+      tally();
+    });
+  };
+}
+
+/** Whether the choice is the true one, and both in words. */
+function chosen(button, choices, value) {
+  const guess = `You guessed “${button.textContent}”.`;
+  if (button.value === value) return [true, `${guess} So it is.`];
+  const truth = choices.find((choice) => choice.value === value).textContent;
+  return [false, `${guess} It is “${truth}”.`];
+}
+
+/** Whether the guess is within a tenth of its slider, where it is then shown beside the truth. */
+function dragged(slider, value) {
+  const { unit = "" } = slider.dataset;
+  const [low, high, guess] = [slider.min, slider.max, slider.value].map(Number);
+  const isNear = Math.abs(guess - value) <= 0.1 * (high - low);
+  const marks = [guess, value].map((at, i) => {
+    const mark = make("span", { class: i ? "of-truth" : "of-guess" });
+    mark.style.left = `${(100 * (at - low)) / (high - low)}%`;
+    return mark;
+  });
+  slider.parentElement.replaceWith(make("div", { class: "both", "aria-hidden": true }, marks));
+  const truth = `${number(value, unit ? 1 : 3)}${unit}`;
+  return [
+    isNear,
+    `You guessed ${number(guess)}${unit}, it is ${truth}: ${isNear ? "" : "not "}near.`,
+  ];
 }
 
 /**
- * Play, pause, one step back or on, and a slider, in the part's player. `draw(at)` shows step `at`,
+ * Play, pause, and a slider, in the part's player. `draw(at)` shows step `at`,
  * from 0 to the last one, which `to` sets. All of it plays in so many milliseconds, however many
- * steps there are and however slow the machine is: steps are left out then.
+ * steps there are and however slow the machine is: steps are left out then. Whoever wants less
+ * motion sees the last step at once.
  */
-function player(part, draw, milliseconds = 8000) {
+function player(part, draw, milliseconds = 6000) {
   const element = part.querySelector(".player");
   const { label } = element.dataset;
-  let at = 0;
-  let last = 0;
-  let timer = null;
-  element.setAttribute("role", "group");
-  element.setAttribute("aria-label", `${label}, played`);
-  element.append(html`
-    <button class="plays" onclick=${() => (timer === null ? begin() : pause())}>Play</button>
-    <button onclick=${() => move(-1)}>Back</button>
-    <button onclick=${() => move(1)}>Step</button>
-    <input type="range" min="0" value="0" aria-label=${label}
-      oninput=${() => move(slider.value - at)}>
-    <span class="number"></span>`);
-  const [play, slider, place] = [".plays", "input", ".number"].map((name) =>
-    element.querySelector(name),
+  let [at, last, timer, ended] = [0, 0, null, null];
+  const play = make(
+    "button",
+    { class: "plays", onclick: () => (timer ? pause() : begin()) },
+    "Play",
   );
+  const slider = make("input", { type: "range", min: 0, "aria-label": label });
+  const place = make("span", { class: "number" });
+  slider.oninput = () => {
+    pause();
+    show(Number(slider.value));
+  };
+  const named = { role: "group", "aria-label": `${label}, played` };
+  filled(element, named, [play, slider, place]);
   function show(next) {
     at = Math.max(0, Math.min(last, next));
     slider.value = at;
-    place.textContent = `${label} ${at} of ${last}`;
-    slider.setAttribute("aria-valuetext", place.textContent);
+    place.textContent = slider.ariaValueText = `${label} ${at} of ${last}`;
     draw(at);
   }
-  function move(by) {
-    pause();
-    show(at + by);
-  }
-  /** A screen reader hears where playing ends, and not each step of it. */
-  function announce(politeness) {
-    const sentences = element.parentElement.querySelectorAll("[role=status]");
-    for (const sentence of sentences) sentence.setAttribute("aria-live", politeness);
-  }
   function pause() {
-    if (timer === null) return;
     clearInterval(timer);
     timer = null;
     play.textContent = "Play";
-    announce("polite");
-    draw(at);
+    part.querySelector(".sums").ariaLive = "polite";
+    const finish = ended;
+    ended = null;
+    if (finish) finish();
   }
   function begin() {
-    if (at === last) show(0);
+    if (at === last || IS_STILL) show(IS_STILL ? last : 0);
     play.textContent = "Pause";
-    announce("off");
-    const first = at;
-    const start = performance.now();
+    part.querySelector(".sums").ariaLive = "off"; // a screen reader hears where it ends alone
+    const [first, start] = [at, performance.now()];
     timer = setInterval(() => {
-      const passed = performance.now() - start;
-      const next = Math.min(last, first + Math.floor((passed * last) / milliseconds));
+      const share = (performance.now() - start) / milliseconds;
+      const next = Math.min(last, first + Math.floor(share * last));
       if (next > at) show(next);
       if (at === last) pause();
     }, 30);
   }
-  function to(steps, next = at) {
+  function to(steps, next) {
     if (next !== at) pause(); // what was played belongs to other settings
     last = steps;
     slider.max = steps;
     show(next);
   }
-  return { show, to, at: () => at };
+  function fromStart(finish) {
+    pause();
+    show(0);
+    ended = finish;
+    begin();
+  }
+  return { to, at: () => at, play: fromStart };
 }
 
 /**
@@ -182,38 +227,39 @@ function player(part, draw, milliseconds = 8000) {
  */
 function columnBars(part, labels) {
   const columns = part.querySelector(".columns");
-  for (const label of labels) {
-    columns.append(html`<div class="column">
-      <span class="number"></span>
-      <div class="shaft"><span class="bar"></span><span class="mark"></span></div>
-      <span class="name">${label}</span>
-    </div>`);
-  }
   return function show(shares, marks, chosen, words) {
-    [...columns.children].forEach((column, i) => {
-      const mark = column.querySelector(".mark");
-      const share = fixed(100 * shares[i], shares[i] < 0.095 ? 1 : 0);
-      column.querySelector(".bar").style.height = `${100 * shares[i]}%`;
-      column.querySelector(".number").textContent = `${share}%`;
-      column.classList.toggle("chosen", i === chosen);
-      mark.hidden = marks === null;
-      if (marks) mark.style.bottom = `calc(${marks[i]} * (100% - 2px))`;
+    columns.ariaLabel = words;
+    const bars = labels.map((label, i) => {
+      const share = `${fixed(100 * shares[i], shares[i] < 0.095 ? 1 : 0)}%`;
+      const bar = make("span", { class: "bar", style: `height: ${100 * shares[i]}%` });
+      const height = `bottom: calc(${marks ? marks[i] : 0} * (100% - 2px))`;
+      const mark = marks ? make("span", { class: "mark", style: height }) : [];
+      return make("div", { class: i === chosen ? "column chosen" : "column" }, [
+        make("span", { class: "number" }, share),
+        make("div", { class: "shaft" }, bar, mark),
+        make("span", { class: "name" }, label),
+      ]);
     });
-    columns.setAttribute("aria-label", words);
+    columns.replaceChildren(...bars);
   };
 }
 
 /** A bar that fills this share of its place, in one of the page's colours. */
 function meter(share, colour) {
-  const bar = html`<span class="meter" aria-hidden="true"><span class=${colour}></span></span>`;
-  bar.firstChild.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
-  return bar;
+  const bar = make("span", { class: colour, style: `width: ${100 * Math.min(1, share)}%` });
+  return make("span", { class: "meter", "aria-hidden": true }, bar);
 }
 
-/**
- * How strongly a token is pushed, as the colour behind it: `share` of the strongest, from −1 to 1.
- */
-function tint(share, strength) {
-  const amount = Math.round(strength * Math.abs(share));
-  return `color-mix(in srgb, var(${share < 0 ? "--down" : "--up"}) ${amount}%, transparent)`;
+/** A table whose rows begin with their heading. */
+function table(kind, heads, rows) {
+  const cells = ([head, ...values]) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, head),
+      values.map((value) => make("td", {}, value)),
+    );
+  const headings = heads.map((head) => make("th", { scope: "col" }, head));
+  const head = make("thead", {}, make("tr", {}, headings));
+  return make("table", { class: kind }, head, make("tbody", {}, rows.map(cells)));
 }

@@ -1,77 +1,30 @@
 "use strict";
-// How far a token may go: ratio and clip. Its probability is dragged, or climbs by itself.
+// How far a token may go, ratio and clip; and what it weighs in the loss of its batch.
 
-/** The settings of a loss. */
-const lossOf = ({ loss_type = "grpo", epsilon, beta }) => ({
-  loss_type,
-  epsilon,
-  beta,
-  max_completion_length: 40,
-});
-
-/**
- * The loss of one token as equations with their numbers. `completion`: as `lossByToken` returns it;
- * `tokens`: the texts of its tokens.
- */
-function lossInNumbers(completion, tokens, place) {
-  const { settings, weight } = completion;
-  const { beta, epsilon } = settings;
-  const at = (name) => number(completion[name][place], 4);
-  const chance = (name) => `${number(Math.exp(completion[name][place]), 4)} (log ${at(name)})`;
-  const smaller = number(Math.min(completion.unclipped[place], completion.clipped[place]), 4);
-  const bounds = `${number(1 - epsilon, 4)}, ${number(1 + epsilon, 4)}`;
-  const difference = `${at("reference")} − ${at("new")}`;
-  const stopped = `, where the clip would leave ${beta ? "only the KL's" : "no"} gradient`;
-  const equations = [
-    ["probability when sampled", chance("old")],
-    ["probability now", chance("new")],
-    ["ratio", `exp(${at("new")} − ${at("old")}) = ${at("ratio")}`],
-    ["unclipped", `${at("ratio")} × ${at("advantages")} = ${at("unclipped")}`],
-    ["clipped", `clip(${at("ratio")}, ${bounds}) × ${at("advantages")} = ${at("clipped")}`],
-    ["the smaller of both", `${smaller}${completion.stopped[place] ? stopped : ""}`],
-    ["KL to the reference", `exp(${difference}) − (${difference}) − 1 = ${at("kl")}`],
-    ["loss", `−(${smaller}) + ${number(beta, 4)} × ${at("kl")} = ${at("loss")}`],
-  ];
-  if (weight) {
-    const weighted = number(completion.loss[place] * weight, 6);
-    const product = `${at("loss")} × ${number(weight, 6)} (${settings.loss_type}) = ${weighted}`;
-    equations.push(["in the loss of the batch", product]);
-  }
-  const position = tokens.length > 1 ? `${place + 1} ` : "";
-  const lines = equations.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`);
-  return html`<div class="tile">
-    <h3>Token ${position}“${tokens[place]}”</h3>
-    <dl class="sum">${lines}</dl>
-  </div>`;
-}
-
-{
-  const part = partOf("ratio");
+widget("ratio", (part, settings) => {
   const objective = chart(part.querySelector(".chart"));
-  const settings = settingsOf(part, (name) => (name === "now" ? draw() : redraw()));
-  const climb = player(part, climbTo, 6000);
+  const slider = part.querySelector("[name=now]");
+  const RATE = 0.05;
+  const STEPS = 30;
   let path = [];
-  function climbTo(step) {
-    if (!path.length) return;
-    settings.now = path[step];
-    setControl(part, "now", settings.now);
-    draw();
+
+  function draw(changed) {
+    if (changed !== "now") path = climbed({ ...settings, rate: RATE, steps: STEPS });
+    else path = path.map(() => settings.now);
+    return STEPS;
   }
-  function redraw() {
-    path = [];
-    climb.to(30, 0);
-    path = climbed({ ...settings, rate: 0.05, steps: 30 });
-    draw();
-  }
-  function draw() {
-    const { now, old, reference, advantage, epsilon } = settings;
-    const token = { now: [now], old: [old], reference: [reference], advantage };
-    const loss = lossByToken({ ...token, settings: lossOf(settings) });
-    part.querySelector(".detail").replaceChildren(lossInNumbers(loss, ["7"], 0));
-    const ratio = loss.ratio[0];
-    const size = Math.max(Math.abs(advantage), 0.05);
+
+  function show(at) {
+    const { old, reference, advantage, epsilon, beta } = settings;
+    const now = path[at];
+    slider.value = now;
+    slider.nextElementSibling.textContent = number(now);
     const clip = [1 - epsilon, 1 + epsilon];
+    const logs = [now, old, reference].map(Math.log);
+    const token = terms(...logs, advantage, clip, beta);
+    const { ratio } = token;
     const objectiveOf = (of, gain) => -terms(Math.log(of), 0, 0, gain, clip, 0).loss;
+    const size = Math.max(Math.abs(advantage), 0.05);
     const highest = Math.max(2, 1.1 * ratio);
     const x = Array.from({ length: 201 }, (_, i) => 0.01 + ((highest - 0.01) * i) / 200);
     x.push(ratio);
@@ -82,14 +35,16 @@ function lossInNumbers(completion, tokens, place) {
       colour: 2 - i,
       width: 2,
     }));
-    const value = advantage ? objectiveOf(ratio, Math.sign(advantage) * size) : 0;
+    const value = objectiveOf(ratio, advantage);
     const dot = x.map((of) => (of === ratio ? value : null));
     series.push({ label: "this token", values: dot, colour: 5, points: true });
-    const sentence = part.querySelector(".sums");
-    sentence.textContent =
+    const words =
       `Ratio ${fixed(now)} ÷ ${fixed(old)} = ${fixed(ratio)}.` +
-      ` ${pushOn(ratio, advantage, loss.stopped[0])}`;
-    objective.show({ x, series, words: sentence.textContent });
+      ` ${pushOn(ratio, advantage, token.stopped)}`;
+    const range = [-1.05 * highest * size, 1.3 * clip[1] * size];
+    objective.show({ x, series, range, words });
+    part.querySelector(".detail").replaceChildren(inNumbers(logs, token));
+    return words;
   }
 
   /** What its advantage does to a token whose ratio is this. */
@@ -100,5 +55,64 @@ function lossInNumbers(completion, tokens, place) {
     if ((ratio - 1) * advantage >= 0) return `It is pushed ${way}.`;
     return `It went the wrong way, which is never clipped: it is pushed back ${way}.`;
   }
-  redraw();
-}
+
+  /** The loss of the token as equations with their numbers. */
+  function inNumbers(logs, { ratio, unclipped, clipped, kl, loss }) {
+    const { advantage, epsilon, beta } = settings;
+    const [now, old, reference] = logs.map((log) => number(log, 4));
+    const [of, a, b, k] = [ratio, unclipped, clipped, kl].map((value) => number(value, 4));
+    const smaller = number(Math.min(unclipped, clipped), 4);
+    const bounds = `${number(1 - epsilon)}, ${number(1 + epsilon)}`;
+    const lines = [
+      ["ratio", `exp(${now} − ${old}) = ${of}`],
+      ["unclipped", `${of} × ${number(advantage)} = ${a}`],
+      ["clipped", `clip(${of}, ${bounds}) × ${number(advantage)} = ${b}`],
+      ["KL", `exp(${reference} − ${now}) − (${reference} − ${now}) − 1 = ${k}`],
+      ["loss", `−(${smaller}) + ${number(beta)} × ${k} = ${number(loss, 4)}`],
+    ];
+    return table("sum", ["", "with log-probabilities"], lines);
+  }
+
+  /** The first ratio of the climb that the clip stops. */
+  function truth() {
+    const { old, epsilon } = settings;
+    return path.map((now) => now / old).find((ratio) => ratio >= 1 + epsilon);
+  }
+  return { draw, show, truth };
+});
+
+widget("loss", (part, settings, again) => {
+  const LIMIT = 40; // max_completion_length, by which dr_grpo divides
+  const WIDEST = 1 / 32; // the weight that fills its bar
+  const lengthsOfRun = RUN.steps[0].groups[0].completions.map(({ tokens }) => tokens);
+  let lengths = [];
+  let weights = [];
+  function draw(changed) {
+    const { own, others, loss_type } = settings;
+    if (changed !== "loss_type" || !lengths.length) lengths = [own, ...Array(7).fill(others)];
+    if (changed === "run") lengths = lengthsOfRun;
+    const batch = { completions: lengths.length, tokens: sum(lengths) };
+    const limit = Math.max(LIMIT, ...lengths);
+    const options = { loss_type, max_completion_length: limit };
+    weights = lengths.map((tokens) => weightOfToken(tokens, batch, options));
+    const rows = lengths.map((tokens, i) =>
+      make("div", { class: "line" }, [
+        make("span", {}, `${tokens} tokens`),
+        meter(weights[i] / WIDEST, i ? "c3" : "c1"),
+        make("span", { class: "number" }, fixed(weights[i], 5)),
+      ]),
+    );
+    part.querySelector(".weights").replaceChildren(...rows);
+  }
+  function show() {
+    const [short, long] = [0, lengths.length - 1].map((i) => [weights[i], weights[i] * lengths[i]]);
+    return (
+      `A token of the first answer weighs ${fixed(short[0], 5)}, one of the last` +
+      ` ${fixed(long[0], 5)}; all tokens of the first ${fixed(short[1], 4)}, of the last` +
+      ` ${fixed(long[1], 4)}.`
+    );
+  }
+  part.querySelector("[data-lengths]").onclick = () => again("run");
+  const truth = () => weights[0] / weights[lengths.length - 1];
+  return { draw, show, first: { loss_type: "grpo" }, truth };
+});

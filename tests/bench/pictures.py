@@ -121,23 +121,31 @@ def of_page(browser, answers: dict[str, Any]):
         tab.wait_for_timeout(1000)
         take(tab, FOLDER / f"{name}.png", page.FOLDER)
         tab.close()
-    tab = browser.new_page(viewport=size, color_scheme="light")
+
+
+def of_lab(browser):
+    """The picture of the lab's first view."""
+    tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
     tab.goto(LAB.absolute().as_uri())
-    tab.wait_for_selector(".seeds [data-trapped]", timeout=120_000)
+    tab.wait_for_timeout(1000)
     take(tab, FOLDER / "lab.png", LAB.parent)
     tab.close()
 
 
 def parts_of_lab(browser, folder: Path):
+    """Each part as it opens, and after its guess was skipped."""
     for scheme, width in product(("light", "dark"), (1440, 390)):
         size = {"width": width, "height": 900}
-        tab = browser.new_page(viewport=size, color_scheme=scheme)
+        still = {"color_scheme": scheme, "reduced_motion": "reduce"}
+        tab = browser.new_page(viewport=size, **still)
         tab.goto(LAB.absolute().as_uri())
-        tab.wait_for_selector(".seeds [data-trapped]", timeout=120_000)
+        tab.wait_for_timeout(1000)
         tab.screenshot(path=folder / f"first-{width}-{scheme}.png")
-        for section in tab.locator("section.play").all():
+        for section in tab.locator("section:has(.guess)").all():
             name = section.get_attribute("id").removeprefix("part-")
             section.screenshot(path=folder / f"{name}-{width}-{scheme}.png")
+            section.get_by_role("button", name="Skip").click()
+            section.screenshot(path=folder / f"{name}-{width}-{scheme}-played.png")
         tab.close()
 
 
@@ -153,6 +161,7 @@ def main(run: str | None, lab: Path | None):
             answers = finished_run(run)
             (FOLDER / "grpo.svg").write_text(drawn(scene_of(answers)), encoding="utf-8")
             of_page(browser, answers)
+            of_lab(browser)
         browser.close()
 
 

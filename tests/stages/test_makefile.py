@@ -288,6 +288,8 @@ def test_a_value_of_the_environment_is_not_run(stages_run):
 
 def test_the_lab_is_written_as_one_file(stages_run):
     assert stages_run("lab", HTML="x.html") == [["view", "--html=x.html", "--lab"]]
+    of_run = ["view", "outputs/mine", "--html=x.html", "--lab"]
+    assert stages_run("lab", RUN="outputs/mine", HTML="x.html") == [of_run]
 
 
 @pytest.mark.parametrize("target", ["help", "-n grpo"])

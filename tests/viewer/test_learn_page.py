@@ -188,13 +188,18 @@ def test_the_groups_that_teach_are_counted():
     )
 
 
-def test_the_page_links_to_each_part_of_the_lab():
-    """By the first words of its heading."""
-    headings = dict(re.findall(r'id="part-(\w+)".*?<h2>([^<]+)</h2>', bandit.LAB_PAGE, re.S))
+def test_the_page_and_the_lab_link_to_each_other():
+    """By the first words of a part's heading, and by the headings of the page."""
+    parts = dict(re.findall(r'id="part-(\w+)".*?<h2>([^<]+)</h2>', bandit.LAB_PAGE, re.S))
     links = re.findall(r'\["([^"]+)"\]\(lab/index.html#part-(\w+)\)', " ".join(PAGE.split()))
-    assert len(headings) == 11 and {part for _, part in links} == set(headings)
+    assert len(parts) == 13 and {part for _, part in links} == parts.keys() - {"questions"}
     for name, part in links:
-        assert headings[part].startswith(name), name
+        assert parts[part].startswith(name), name
+    returned = re.findall(r'<a href="\.\./learn\.md#([^"]*)">([^<]*)</a>', bandit.LAB_PAGE)
+    assert len(returned) == 12
+    for anchor, heading in returned:
+        assert heading in SECTIONS
+        assert anchor == re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def test_the_memory_is_the_labs():

@@ -1,0 +1,106 @@
+"use strict";
+// The family of algorithms, the ten questions at the end, and the sheet for a teacher.
+
+const FAMILY = dataOf("family");
+
+widget("family", (part, settings, again) => {
+  const card = part.querySelector(".card");
+  const HEADS = ["critic", "baseline", "clip", "KL", "samples", "labels"];
+  const members = Object.keys(FAMILY);
+  const cells = (name) => HEADS.map((head) => FAMILY[name][head]);
+  const rows = members.map((name) => [name, ...cells(name)]);
+  part.querySelector(".wide").append(table("family", ["", ...HEADS], rows));
+  let chosen = "GRPO";
+
+  /** The algorithms that came of one, as a list of buttons, each with those that came of it. */
+  function branches(parent) {
+    const children = members.filter((name) => FAMILY[name].from === parent);
+    const items = children.map((name) => {
+      const pressed = { "aria-pressed": name === chosen, onclick: () => choose(name) };
+      const label = [make("b", {}, name), ` ${FAMILY[name].year}`];
+      return make("li", {}, make("button", pressed, label), branches(name));
+    });
+    return children.length ? make("ul", {}, items) : [];
+  }
+
+  function choose(name) {
+    chosen = name;
+    again();
+    part.querySelector(".tree [aria-pressed=true]").focus();
+  }
+
+  function draw() {
+    part.querySelector(".tree").replaceChildren(branches(null));
+    const lines = HEADS.map((head) => [make("dt", {}, head), make("dd", {}, FAMILY[chosen][head])]);
+    const title = make("h3", {}, `${chosen} (${FAMILY[chosen].year})`);
+    card.replaceChildren(title, make("dl", {}, lines));
+  }
+  const critics = members.filter((name) => FAMILY[name].critic.startsWith("yes"));
+  return { draw, show: () => FAMILY[chosen].new, truth: () => critics.join() };
+});
+
+// The ten questions.
+const QUESTIONS = dataOf("questions");
+const quiz = document.getElementById("part-questions");
+const quizzed = quiz.querySelector(".question");
+const titleOf = (name) => document.querySelector(`#part-${name} h2`).textContent;
+const scores = []; // of the tries so far
+
+/** How the guesses went: written into the last part. */
+function tally() {
+  const values = [...guesses.values()];
+  const count = (kind) => values.filter((value) => value === kind).length;
+  quiz.querySelector(".tally").textContent =
+    `Guesses: ${count(true)} near the truth, ${count(false)} not, ${count(null)} skipped, of` +
+    ` ${document.querySelectorAll(".guess").length}. This page keeps them, and sends them nowhere.`;
+}
+
+function ask(place, answers) {
+  const { question, choices } = QUESTIONS[place];
+  const buttons = choices.map((choice, i) => make("button", { onclick: () => next(i) }, choice));
+  const next = (answer) => {
+    const chosenSoFar = [...answers, answer];
+    if (chosenSoFar.length < QUESTIONS.length) ask(chosenSoFar.length, chosenSoFar);
+    else conclude(chosenSoFar);
+    quizzed.focus();
+  };
+  const number = make("b", {}, `${place + 1} of ${QUESTIONS.length}. `);
+  quizzed.replaceChildren(
+    make("p", {}, number, question),
+    make("div", { class: "choices" }, buttons),
+  );
+}
+
+function conclude(answers) {
+  const isCorrect = answers.map((answer, i) => answer === QUESTIONS[i].answer);
+  scores.push(isCorrect.filter(Boolean).length);
+  const rows = QUESTIONS.map(({ question, choices, answer, why, part }, i) => {
+    const mark = make("b", { class: isCorrect[i] ? "won" : "lost" }, isCorrect[i] ? "✓ " : "✗ ");
+    const link = make("a", { href: `#part-${part}` }, titleOf(part));
+    return make("li", {}, mark, `${question} `, make("b", {}, choices[answer]), `. ${why} `, link);
+  });
+  quizzed.replaceChildren(
+    make("p", { class: "verdict" }, `Correct: ${scores.join(", then ")} of ${QUESTIONS.length}.`),
+    make("ol", { class: "answers-of" }, rows),
+    make("button", { onclick: () => ask(0, []) }, "Once more"),
+  );
+}
+
+tally();
+ask(0, []);
+
+for (const part of document.querySelectorAll("section.play")) {
+  part.ariaLabel = part.querySelector("h2").textContent;
+  const link = make("a", { href: `#${part.id}` }, part.ariaLabel);
+  document.getElementById("parts").append(make("li", {}, link));
+}
+
+// The sheet, which is all that is printed.
+const sheet = document.querySelector(".sheet tbody");
+for (const part of document.querySelectorAll("section:has(.guess)")) {
+  const words = (selector) => part.querySelector(selector)?.textContent.trim() || "";
+  const [title, question, truth] = ["h2", ".guess p", ".truth p"].map(words);
+  const first = make("td", {}, make("b", {}, title), ` ${question}`);
+  sheet.append(make("tr", {}, first, make("td", {}), make("td", {}, truth)));
+}
+document.getElementById("print").onclick = () => print();
