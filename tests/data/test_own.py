@@ -11,7 +11,7 @@ import httpx
 import pandas as pd
 import pytest
 
-from data import files, hub, prompt
+from data import hub, prompt
 from data.files import DataError, DataNotReached
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
@@ -205,28 +205,6 @@ def test_a_run_on_golds_in_their_solutions_goes_on(tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text(json.dumps({"problem": "2+3?", "answer": GSM8K}) + "\n")
     assert judged_by(load(str(file), "train", {})[0][0]) == ["2+3?", GSM8K]
-
-
-@pytest.mark.parametrize(
-    ("work", "message"),
-    [
-        (lambda: sum(iter(int, 1)), "takes more than 1 s"),
-        (lambda: bytearray(2**40), "takes more than 4 GiB"),
-        (os.abort, "ends the process that reads it"),
-    ],
-)
-def test_what_reads_a_file_has_limits(work, message, monkeypatch):
-    monkeypatch.setattr(files, "SECONDS", 1)
-    with pytest.raises(files.Exceeded, match=message):
-        files.limited(work)
-
-
-def test_the_files_of_a_folder_have_one_limit_together(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(files, "limited", lambda read, *args: calls.append(1) or read(*args))
-    for name in ("train-0.jsonl", "train-1.jsonl"):
-        write_lines(tmp_path / name, [{"problem": name, "answer": 1}])
-    assert len(load(str(tmp_path), "train", {})[0]) == 2 and len(calls) == 1
 
 
 def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_file):

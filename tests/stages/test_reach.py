@@ -242,10 +242,6 @@ def pickled_parquet(room: Path):
     parquet(room, [str(i) for i in range(60)], 1, metadata)
 
 
-def large_parquet(room: Path):
-    parquet(room, ["1" * 2**20], 6000, {})
-
-
 def safetensors(room: Path, name: str, weight: str, shape: list[int]):
     """Write a file of one weight, without its numbers."""
     entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * math.prod(shape)]}
@@ -260,7 +256,7 @@ def sign(room: Path):
     write_manifest(room / CHECKPOINT)
 
 
-CHANGES = [put, alter, gone, link, pipe, zeros, copy, problems, pickled_parquet, large_parquet]
+CHANGES = [put, alter, gone, link, pipe, zeros, copy, problems, pickled_parquet]
 BY_NAME = {change.__name__: change for change in [*CHANGES, safetensors, sign]}
 
 # Attacks, and what each kind of them begins with -------------------------------------------------
