@@ -183,7 +183,9 @@ def flags(completion: str, correct: float | None, advantage: float | None) -> li
     return signs
 
 
-def _system_text(messages: list[dict]) -> str:
-    """The text of a prompt's system message; empty where it has none."""
+def _system_text(messages: list[dict] | str) -> str:
+    """The text of a prompt's system message; empty where it has none, as a prompt of plain text."""
+    if isinstance(messages, str):
+        return ""
     texts = [message["content"] for message in messages if message["role"] == "system"]
     return "\n\n".join(texts)

@@ -83,6 +83,11 @@ def test_a_conversation_is_shown_with_its_turns(tmp_path):
     assert told["system"] == "Think."
 
 
+def test_a_prompt_may_be_plain_text(tmp_path):
+    path = run(tmp_path, lambda frame: frame.assign(prompt=["2 + 3?"] * len(frame)))
+    assert (group(path, 1, 0)["question"], group(path, 1, 0)["system"]) == ("2 + 3?", "")
+
+
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
     path = made_runs.run(tmp_path, steps=2, scale_rewards=scale)
