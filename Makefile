@@ -106,6 +106,20 @@ test-ci: setup
 test-slow: smollm2
 	@$(ON_CPU) pytest -m 'slow and not vllm and not gpu and not browser'
 
+# What cannot be installed here is a lane that is not here. TESTS: the names of lanes.
+test-weekly: smollm2
+	-@$(MAKE) --no-print-directory setup EXTRAS=deepspeed
+	-@$(MAKE) --no-print-directory .venv-vllm/installed
+	@$(ON_CPU) tests.weekly $(TESTS)
+
+# trl's newest release, in place of the one that is pinned; what it needs is taken without the lock.
+test-newest: .venv/bin/uv
+	$(PYTHON) -m venv --clear .venv-newest
+	$(if $(filter cpu,$(TORCH)),$(call cpu_torch,.venv-newest))
+	@echo trl > .venv-newest/overrides
+	$(UV) --python .venv-newest/bin/python --overrides .venv-newest/overrides --requirements pyproject.toml --extra dev
+	@CUDA_VISIBLE_DEVICES=-1 OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -m 'not slow and not browser'
+
 FIRST_GPU = CUDA_VISIBLE_DEVICES=$(firstword $(subst $(comma), ,$(CUDA_VISIBLE_DEVICES)) 0)
 # The file that trains in pytest's own process is last: it keeps memory.
 ON_ONE_GPU := $(addprefix tests/,stages/test_gpu.py evaluation/test_vllm.py training/test_vllm_server.py training/test_vllm_colocate.py)
