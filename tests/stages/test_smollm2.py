@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_weights_are_those_of_a_language_model():
-    recipe = load_recipe("recipes/smollm2-gsm8k.yaml", ["data.train=[arithmetic]"])
+    recipe = load_recipe("recipes/smollm2-svamp.yaml", ["data.train=[arithmetic]"])
     tokenizer = load_tokenizer(recipe)
     model = load_model(recipe, tokenizer)
     ids = tokenizer(
@@ -26,7 +26,7 @@ def test_the_weights_are_those_of_a_language_model():
     assert tokenizer.eos_token == "<|im_end|>"
 
 
-@pytest.mark.parametrize("recipe", ["smollm2-arithmetic", "smollm2-gsm8k"])
+@pytest.mark.parametrize("recipe", ["smollm2-arithmetic", "smollm2-svamp"])
 def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
     overrides = [f"data.dir={math_data}", f"output_dir={tmp_path}"]
     overrides += shlex.split("""

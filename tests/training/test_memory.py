@@ -131,6 +131,7 @@ def test_vllm_needs_more_of_the_gpu_than_its_weights(
     """Qwen3-0.6B was promised to fit 8 GiB with a share in which vLLM would not have started."""
     (tmp_path / "config.json").write_text(json.dumps(QWEN3))
     overrides = [f"model.name_or_path={tmp_path}", f"grpo.vllm_gpu_memory_utilization={share}"]
+    overrides += ["grpo.max_completion_length=1024", "grpo.vllm_max_model_length=2048"]
     recipe = load_recipe("recipes/qwen3-0.6b-lora.yaml", overrides)
     monkeypatch.setattr(memory, "activation_bytes", lambda *arguments: memory.GIB)
     launched = {"num_processes": 1}
