@@ -380,11 +380,7 @@ ROWS = (
         "run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets",
     ),
     Target(
-        "test-weekly",
-        DEVELOP,
-        "run what CI does not, lane by lane, and say what each came to: FSDP2, ZeRO, two machines,"
-        " vLLM on a CPU, slow faults, slow tests; TESTS=vllm: this lane",
-        ("TESTS",),
+        "test-weekly", DEVELOP, "run what CI does not, by lanes; TESTS=vllm: that one", ("TESTS",)
     ),
     Target("test-newest", DEVELOP, "run CI's tests with trl's newest release, in .venv-newest"),
     Target(
