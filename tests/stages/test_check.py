@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from data import imports
+from data import imports, made
 from evaluation import audit, findings
 from evaluation.findings import USUAL_TOKENS, hours_of_run, tokens_per_second
 from machine import hardware
@@ -35,8 +35,11 @@ LEVEL = re.compile(r"^(?:error|warning|hint): .*$", re.M)
 
 
 @pytest.fixture(autouse=True)
-def few_problems_audited(monkeypatch):
-    """tests/evaluation/test_audit.py tries the reward hacks on more, of every recipe."""
+def few_problems(monkeypatch):
+    """Of sums 1,500 in place of 8,000; and tests/evaluation/test_audit.py tries the reward hacks on
+    more, of every recipe."""
+    digits, _, *others = made.arithmetic.__defaults__
+    monkeypatch.setattr(made.arithmetic, "__defaults__", (digits, 1500, *others))
     monkeypatch.setattr(audit, "AUDITED", 2)
 
 
