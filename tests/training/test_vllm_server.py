@@ -28,7 +28,7 @@ from tests.support import (
     serving,
 )
 from tests.tables import cases, lacking
-from tests.waits import start_command
+from tests.waits import PATIENCE, start_command
 from training import vllm_server
 from training.model import base_model
 
@@ -180,7 +180,7 @@ def test_vllm_answers_trl_s_client(tmp_path):
     for_cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_CI_ENV": "1", "PYTHONPATH": str(tmp_path)}
     server = served(for_cpu, *SERVER, f"grpo.vllm_server_port={port}")
     try:
-        client = VLLMClient(host="127.0.0.1", server_port=port, connection_timeout=240)
+        client = VLLMClient(host="127.0.0.1", server_port=port, connection_timeout=PATIENCE)
         answer = client.generate([[5, 6, 7], [8]], n=2, max_tokens=5, logprobs=0)
         information = client.get_server_info()
     finally:
