@@ -41,6 +41,8 @@ def unwritten(error: Exception) -> RunStopped | None:
     remedy = REMEDIES.get(refusal.errno, "make room there, or allow it")
     if refusal.errno == errno.ENOSPC and run and run.is_dir() and _is_without_inodes(run):
         remedy = "delete files there, whose number is at its limit (`df -i`)"
+    if _is_a_cache(name):
+        remedy += ", or set HOME to another folder"
     message = f"{name} cannot be written or read ({refusal.strerror}): {remedy}."
     if run is None:
         return RunStopped(message, 2)
@@ -79,6 +81,13 @@ def _tried(folder: Path) -> OSError:
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         number = errno.EFBIG
     return OSError(number, os.strerror(number))
+
+
+def _is_a_cache(name: str) -> bool:
+    """Whether a path lies in a hidden folder of the home, as the libraries' caches do."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111, which raises where there is none
+    path = Path(name).absolute()
+    return path.is_relative_to(home) and f"{path.relative_to(home)}".startswith(".")
 
 
 def _is_without_inodes(folder: Path) -> bool:

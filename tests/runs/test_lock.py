@@ -180,6 +180,20 @@ def test_a_disk_that_refuses_is_told(kind, number, text, file, said, tmp_path, m
     assert shlex.split(command) == [f"FILE={shlex.quote(str(run))}"]
 
 
+def test_a_cache_in_a_home_that_refuses_may_be_elsewhere(tmp_path, monkeypatch):
+    """As in a container whose home is read-only, or on a cluster whose homes are small."""
+    monkeypatch.setattr(refusals, "run_folders", [])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cache = tmp_path / ".cache/huggingface/hub"
+    for number in (errno.EROFS, errno.EACCES, errno.EDQUOT, errno.ENOENT):
+        message = str(unwritten(OSError(number, os.strerror(number), str(cache))))
+        assert message.startswith(f"{cache} cannot be written or read (")
+        assert message.endswith(", or set HOME to another folder.")
+    run = tmp_path / "grpo-recipes/outputs/x/grpo/a"  # of a checkout in the home
+    refused_file = OSError(errno.EROFS, "Read-only file system", str(run))
+    assert "HOME" not in str(unwritten(refused_file))
+
+
 DISK = ["unshare", "-rm", "sh", "-c"]
 
 
