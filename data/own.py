@@ -116,9 +116,8 @@ def listed(reason: str) -> tuple[str, str]:
     """The setting of a data set of the Hub that is missing or is none of those there, and the first
     of those; empty where the Hub's answer lists none."""
     match = re.search(r"(configs|available|one of)[^'\[]*\['([^']+)'", reason, re.I)
-    if match is None:
-        return "", ""
-    return "split" if match[1] == "one of" else "config", match[2]
+    key = "split" if match and match[1] == "one of" else "config"
+    return (key, match[2]) if match else ("", "")
 
 
 def with_setting(name: str, reason: str) -> str:

@@ -379,7 +379,9 @@ def _reason_to_drop(row: dict, golds: dict[str, str]) -> str | None:
 
 
 # Columns of the options of a question that does not have them in its own text.
-OPTIONS = ("choices", "options", "answer_option_list")
+OPTIONS = re.compile(
+    r"choices|options|answer_option_list|(?:option|choice|opt)[ _]?[a-j\d]|[a-j]", re.IGNORECASE
+)
 UNSEEN = ", which no model sees: write that into the problem, in a function of your own"
 UNSEEN += " (docs/your-data.md)"
 
@@ -391,7 +393,7 @@ def _why_unearnable(row: dict, original: dict) -> str | None:
     gold = str(row["solution"])
     is_letter = re.fullmatch(r"\(?[A-Ja-j]\)?", gold)
     has_options = re.search(r"\bB\s*[).:\]}]", row["problem"], re.IGNORECASE)
-    for column in OPTIONS:
+    for column in filter(OPTIONS.fullmatch, row):
         is_place = (column == "choices" and gold.isdigit()) or (is_letter and not has_options)
         if is_place and row.get(column) is not None:
             return f"it is a place in the column `{column}`{UNSEEN}"

@@ -35,6 +35,8 @@ from schema.values import LOCAL_HOSTS, TYPES
 # These stay for schema/rules.py and schema/names.py, which would miss them.
 NEEDED = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 COPY_IT = "read it, and copy it to recipes/"
+# What a section of a library may hold, for one that is no mapping.
+EXAMPLES = {"adapter": "r: 32, target_modules: all-linear", "quantization": "load_in_4bit: true"}
 KEYS = (*TYPES["recipe"], *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = (
@@ -252,6 +254,8 @@ class Draft:
                 message += _as_rewards(values)
             elif section in OWN_SECTIONS:
                 message += f": write {section}: {{{fields(OWN_SECTIONS[section])[0].name}: …}}"
+            else:
+                message += f": write {section}: {{{EXAMPLES.get(section, 'max_steps: 100')}}}"
             self.fault((section,), message)
         elif section != "rewards":
             for key, value in values.items():

@@ -20,6 +20,8 @@ from console.faults import nearest, nearest_or_all
 HINTS = {
     "gspo": "; GSPO is importance_sampling_level: sequence, with loss_type: grpo",
     "adamw": "; did you mean adamw_torch?",
+    "fp16": "; did you mean float16?",
+    "fp32": "; did you mean float32?",
     "True": "; did you mean group?",
     "False": "; did you mean none?",
 }
@@ -33,8 +35,8 @@ def type_fault(kind: CoreSchema, value: Any) -> str | None:
         SchemaValidator(kind).validate_python(value)
     except ValidationError as error:
         message = _in_words(error.errors(include_url=False)[0])
-        is_word = isinstance(value, str) and re.fullmatch(r"[\w./~-]{1,80}", value)
-        if is_word and _fits(kind, [value]):
+        is_words = isinstance(value, str) and re.fullmatch(r"[\w./~-]+(, ?[\w./~-]+)*", value)
+        if is_words and _fits(kind, re.split(", ?", value)):
             message += f"; write [{value}]"
         elif isinstance(value, dict) and _fits(kind, [value]):
             message += f"; it is a list: write [{', '.join(map(str, value))}]"

@@ -144,8 +144,12 @@ def _several(variable: str, words: list[str]) -> list[str]:
     them, as in `RUNS=a,b`."""
     for word in words:
         if "," in word and not Path(word).exists():
-            line = make_option(variable, re.split(",+", ",".join(words).strip(",")))
-            raise RecipeError([f"{variable}={word}: a space separates several: write {line}"])
+            raise RecipeError(
+                [
+                    f"{variable}={word}: a space separates several: write "
+                    + make_option(variable, re.split(",+", ",".join(words).strip(",")))
+                ]
+            )
     return words
 
 
