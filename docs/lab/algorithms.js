@@ -39,15 +39,13 @@ widget("bandit", (part, settings, again) => {
   }
 
   function drawCurves(curve, figure) {
-    const series = runs.map((ofAlgorithm, i) => {
-      const width = ofAlgorithm === run ? 3 : 1.5;
-      return { label: NAMES[algorithms[i]], values: ofAlgorithm[curve], colour: i, width };
+    const visible = algorithms.map((_, i) => i).filter((i) => drawnNames.includes(algorithms[i]));
+    const series = visible.map((i) => {
+      return { values: runs[i][curve], colour: i, width: runs[i] === run ? 3 : 1.5 };
     });
-    const visible = series.filter((_, i) => drawnNames.includes(algorithms[i]));
-    const ends = visible.map(({ label, values }) => `${label} ${number(values.at(-1))}`);
+    const ends = visible.map((i) => `${NAMES[algorithms[i]]} ${number(runs[i][curve].at(-1))}`);
     const range = [0, ["kl", "entropy"].includes(curve) ? 2.4 : 1.05];
-    const words = `After the last step: ${ends.join(", ")}.`;
-    figure.show({ x: X, series: visible, legend: false, range, words });
+    figure.show({ x: X, series, range, words: `After the last step: ${ends.join(", ")}.` });
   }
 
   function toggle(name, i) {
@@ -60,8 +58,7 @@ widget("bandit", (part, settings, again) => {
   /** The policy after `at` steps, and what led there. */
   function show(at) {
     for (const { figure } of figures) figure.reveal(at);
-    const step = run.steps[at];
-    const chances = step ? step.updates[0].probabilities : run.probabilities;
+    const chances = run.chances[at];
     const best = highest(run.action_rewards);
     const likeliest = highest(chances);
     const sentence =
@@ -69,20 +66,7 @@ widget("bandit", (part, settings, again) => {
       ` ${percent(chances[likeliest])} of its tries, which earns` +
       ` ${number(run.action_rewards[likeliest])}; ${best}, the best, in ${percent(chances[best])}.`;
     showBars(chances, run.action_rewards, best, sentence);
-    if (run.steps.length) groupTable(run.steps[Math.max(0, at - 1)]);
     return `${sentence} Expected reward ${fixed(run.expected_reward[at])}.`;
-  }
-
-  /** Every number of a step's group, and of its first update. */
-  function groupTable({ updates: [update], ...step }) {
-    const heads = ["completion", "action", "reward", "baseline", "advantage"];
-    heads.push("chance when drawn", "ratio × advantage", "KL");
-    const rows = step.actions.map((action, i) => {
-      const numbers = [step.rewards, step.baselines, step.advantages].map((all) => fixed(all[i]));
-      const chance = percent(step.old_probabilities[i]);
-      return [i, action, ...numbers, chance, fixed(update.unclipped[i]), fixed(update.kl[i], 4)];
-    });
-    part.querySelector(".wide").replaceChildren(table("numbers", heads, rows));
   }
 
   /** What became of 30 seeds, one after the other, so that the page still answers. */
@@ -96,8 +80,8 @@ widget("bandit", (part, settings, again) => {
       for (let seed = 0; seed < SEEDS; seed++) {
         await new Promise((resolve) => setTimeout(resolve));
         if (started !== trial) return;
-        const { probabilities, action_rewards } = train(name, { ...options(), seed });
-        elsewhere += highest(probabilities) !== highest(action_rewards);
+        const { chances, action_rewards } = train(name, { ...options(), seed });
+        elsewhere += highest(chances.at(-1)) !== highest(action_rewards);
       }
       counts.push(`${NAMES[name]} ${elsewhere}`);
     }

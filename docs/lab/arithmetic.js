@@ -31,9 +31,9 @@ function moments(values) {
 }
 
 /**
- * {mean, std, advantages} of a group's rewards, as trl has them. `scale`: what divides them, the
- * deviation of the "group", of the "batch", whose other rewards are `others`, or "none". RLOO's
- * baseline is the mean of the others, so its differences are n / (n − 1) times as large.
+ * {mean, std, advantages} of a group, as trl has them. `scale`: what divides them, the deviation of
+ * the "group", of the "batch" with its other rewards, or "none". RLOO's baseline is the mean of the
+ * others, so its differences are n / (n − 1) times as large.
  */
 function advantages(rewards, scale, others = [], isRloo = false) {
   const { mean, std } = moments(rewards);
@@ -54,8 +54,8 @@ function logPolicy(logits, temperature) {
 }
 
 /**
- * What a token, or an answer of one token, has in its loss, from its log-probabilities now, when it
- * was sampled (`old`) and in the reference; `clip`: [lower, upper] bounds of the ratio, or null.
+ * What a token has in its loss, from its log-probabilities now, when it was sampled (`old`) and in
+ * the reference; `clip`: [lower, upper] bounds of the ratio, or null.
  */
 function terms(now, old, reference, advantage, clip, beta) {
   const ratio = Math.exp(now - old);
@@ -109,10 +109,9 @@ function advantagesOfBatches(batches, method) {
 /** How many values lie in each bin between two edges; beyond them, in the last bin. */
 function histogram(values, edges) {
   const counts = new Array(edges.length - 1).fill(0);
-  const width = (edges[edges.length - 1] - edges[0]) / counts.length;
   for (const value of values) {
-    const bin = Math.floor((value - edges[0]) / width);
-    counts[Math.max(0, Math.min(counts.length - 1, bin))]++;
+    const bin = edges.findIndex((edge) => value < edge) - 1;
+    counts[bin === -2 ? counts.length - 1 : Math.max(0, bin)]++;
   }
   return counts;
 }
@@ -147,8 +146,8 @@ function climbed({ old, reference, advantage, epsilon, beta, rate, steps }) {
 }
 
 /**
- * The KL of two distributions: exact; of each word log now − log reference (k1) and k3; and of
- * `count` words drawn from the first the words, and the means of k1 and of k3 after each.
+ * The KL of two distributions, exact; k1 and k3 of each word; and of `count` words drawn from the
+ * first the words, and the means of k1 and of k3 after each.
  */
 function divergence(now, reference, count, seed) {
   const k1 = now.map((chance, word) => Math.log(chance / reference[word]));

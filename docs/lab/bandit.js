@@ -11,22 +11,10 @@
 //     kl_i    = exp(ref_logp_i − logp_i) − (ref_logp_i − logp_i) − 1      trl: × ratio_i
 //     loss    = mean over i of: −min(ratio_i A_i, clip(ratio_i, 1 − ε, 1 + ε) A_i) + β kl_i
 //
-// The algorithms differ in the advantage A_i = reward_i − baseline_i, and in whether they clip:
-//
-// - grpo (arXiv:2402.03300): the mean of the group; ÷ its standard deviation + 1e-4, unless
-//   `scale_rewards` is none. Clips.
-// - reinforce (Williams 1992): none, 0.
-// - reinforce_baseline (Sutton and Barto 2018, section 2.8): the mean of all earlier rewards, at
-//   first 0.
-// - rloo (arXiv:2402.14740): the mean of the other completions of the group.
-// - ppo (arXiv:1707.06347): the critic's value. There is one state, so the critic is one number, at
-//   first 0, and takes an SGD step on the mean of (value − reward_i)² / 2 with each update. Clips.
-// - reinforce_plus_plus (arXiv:2501.03262): the mean of the batch, which is the group, ÷ its
-//   deviation + 1e-4. Its KL, β (old_logp_i − ref_logp_i), is taken off the reward. Clips.
-//
-// Those that do not clip have ratio_i A_i in place of the min. Whoever divides by a deviation σ < 1
-// takes steps 1 / σ as long: `matched` multiplies their learning rate by the σ of the first
-// policy's rewards, and divides GRPO's β, whose KL is not divided, by it.
+// The algorithms differ in the advantage A_i = reward_i − baseline_i, and in whether they clip: see
+// the list in index.html. Those that do not clip have ratio_i A_i in place of the min. Whoever
+// divides by a deviation σ < 1 takes steps 1 / σ as long: `matched` multiplies their learning rate
+// by the σ of the first policy's rewards, and divides GRPO's β, whose KL is not divided, by it.
 
 const ACTIONS = 10;
 const CRITIC_RATE = 0.1;
@@ -39,11 +27,7 @@ function scaleOf(algorithm, { scale_rewards }) {
   return algorithm === "grpo" ? scale_rewards : "none";
 }
 
-/**
- * The reward of each action a: "one peak" 1 − |a − peak| / 5, at least 0; "two peaks" 1 at 8 alone,
- * and 0.7 × (1 − |a − 3| / 4), at least 0, elsewhere; "linear" a / 9; "plateau" 1 from 3 to 6, 0
- * elsewhere.
- */
+/** The reward of each action on one of four landscapes. */
 function rewardsOf(landscape, peak) {
   return Array.from({ length: ACTIONS }, (_, action) => {
     if (landscape === "linear") return action / (ACTIONS - 1);
@@ -53,56 +37,33 @@ function rewardsOf(landscape, peak) {
   });
 }
 
-/** [baselines, advantages] of a group; `estimate`: what was known before it. */
+/** The advantages of a group; `estimate`: the baseline of those that know it before. */
 function compared(algorithm, rewards, estimate, settings) {
   if (!["grpo", "reinforce_plus_plus", "rloo"].includes(algorithm)) {
-    return [rewards.map(() => estimate), rewards.map((reward) => reward - estimate)];
+    return rewards.map((reward) => reward - estimate);
   }
-  const isRloo = algorithm === "rloo";
-  const group = advantages(rewards, scaleOf(algorithm, settings), [], isRloo);
-  const baselines = rewards.map((reward, i) =>
-    isRloo ? reward - group.advantages[i] : group.mean,
-  );
-  return [baselines, group.advantages];
+  const scale = scaleOf(algorithm, settings);
+  return advantages(rewards, scale, [], algorithm === "rloo").advantages;
 }
 
-/**
- * One step of SGD on a group, and the numbers that lead to it: of the policy, of each sampled
- * action (is_clipped: the gradient does not pass), of the loss; exact_kl is the KL from policy to
- * reference. `clip`: epsilon, or null.
- */
+/** One step of SGD on a group: its loss, gradient and logits_after. `clip`: epsilon, or null. */
 function update(logits, actions, gains, old, reference, options) {
   const { clip, beta, temperature, learning_rate } = options;
   const now = logPolicy(logits, temperature);
   const bounds = clip === null ? null : [1 - clip, 1 + clip];
-  const parts = actions.map((action, i) =>
-    terms(now[action], old[action], reference[action], gains[i], bounds, beta),
-  );
-  const column = (name) => parts.map((part) => part[name]);
-  const probabilities = now.map(Math.exp);
   const slopes = logits.map(() => 0); // of the loss, by the log-probability of each action
+  let loss = 0;
   actions.forEach((action, i) => {
-    const slope = parts[i].stopped ? 0 : -parts[i].unclipped;
+    const token = terms(now[action], old[action], reference[action], gains[i], bounds, beta);
+    const slope = token.stopped ? 0 : -token.unclipped;
     const slopeOfKl = beta * (1 - Math.exp(reference[action] - now[action]));
     slopes[action] += (slope + slopeOfKl) / actions.length;
+    loss += token.loss / actions.length;
   });
   const total = sum(slopes);
-  const gradient = slopes.map((slope, i) => (slope - total * probabilities[i]) / temperature);
-  return {
-    logits,
-    probabilities,
-    new_probabilities: actions.map((action) => probabilities[action]),
-    ratios: column("ratio"),
-    unclipped: column("unclipped"),
-    clipped: column("clipped"),
-    is_clipped: column("stopped"),
-    kl: column("kl"),
-    exact_kl: sum(probabilities.map((chance, i) => chance * (now[i] - reference[i]))),
-    policy_loss: -average(parts.map((part) => Math.min(part.unclipped, part.clipped))),
-    loss: average(column("loss")),
-    gradient,
-    logits_after: logits.map((logit, action) => logit - learning_rate * gradient[action]),
-  };
+  const gradient = slopes.map((slope, i) => (slope - total * Math.exp(now[i])) / temperature);
+  const logits_after = logits.map((logit, action) => logit - learning_rate * gradient[action]);
+  return { loss, gradient, logits_after };
 }
 
 /** The learning rate and β of an algorithm: see `matched` above. */
@@ -117,7 +78,7 @@ function matchedTo(algorithm, settings, actionRewards) {
   return { learning_rate: learning_rate * deviation, beta: beta / divisor };
 }
 
-/** The group of a step: actions, the noise of their rewards, the chances they were drawn by. */
+/** The group of a step: actions, and the noise of their rewards. */
 function sampled(logs, step, { seed, num_generations, noise }) {
   const draws = uniform(seed, DRAWS * step, 3 * num_generations);
   const chances = logs.map(Math.exp);
@@ -126,15 +87,15 @@ function sampled(logs, step, { seed, num_generations, noise }) {
     const length = Math.sqrt(-2 * Math.log(draws[num_generations + i]));
     return noise * length * Math.cos(2 * Math.PI * draws[2 * num_generations + i]);
   });
-  return { actions, noises, chances };
+  return { actions, noises };
 }
 
 /**
- * Trains the policy, and returns everything: the rewards and final probabilities of the actions;
- * from before the first step to after the last expected_reward, kl to the reference, entropy and
- * largest probability; the steps, each with its group and its updates; learning_rate and beta, as
- * matched; and diverged, null or the step in which a number became infinite, the end of it. The
- * same seed draws the same uniform numbers for every algorithm, so all start with the same group.
+ * Trains the policy, and returns everything: the rewards of the actions; from before the first step
+ * to after the last their chances, the expected_reward, kl to the reference, entropy and largest
+ * probability; the steps; learning_rate and beta, as matched; and diverged, null or the step in
+ * which a number became infinite. The same seed draws the same numbers for every algorithm, so all
+ * start with the same group.
  */
 function train(algorithm, settings) {
   const { num_generations, num_iterations, temperature } = settings;
@@ -144,11 +105,12 @@ function train(algorithm, settings) {
   const clip = CLIPPING.includes(algorithm) ? settings.epsilon : null;
   const options = { ...matched, temperature, clip, beta: matched.beta - betaOfReward };
   const reference = logPolicy(settings.logits, temperature);
-  const curves = { expected_reward: [], kl: [], entropy: [], largest: [] };
+  const curves = { chances: [], expected_reward: [], kl: [], entropy: [], largest: [] };
   let now = reference;
   function addOutcome() {
     const chances = now.map(Math.exp);
     const mean = (values) => sum(chances.map((chance, i) => chance * values[i]));
+    curves.chances.push(chances);
     curves.expected_reward.push(mean(action_rewards));
     curves.kl.push(mean(now.map((log, i) => log - reference[i])));
     curves.entropy.push(-mean(now));
@@ -162,14 +124,14 @@ function train(algorithm, settings) {
   let diverged = null;
   while (steps.length < settings.max_steps && diverged === null) {
     const old = now;
-    const { actions, noises, chances } = sampled(old, steps.length, settings);
+    const { actions, noises } = sampled(old, steps.length, settings);
     const rewards = actions.map((action, i) => {
       const penalty = betaOfReward * (old[action] - reference[action]);
       return action_rewards[action] + settings.offset + noises[i] - penalty;
     });
     const earlier = total / Math.max(1, steps.length * num_generations);
     const estimate = { reinforce_baseline: earlier, ppo: value }[algorithm] || 0;
-    const [baselines, gains] = compared(algorithm, rewards, estimate, settings);
+    const gains = compared(algorithm, rewards, estimate, settings);
     total += sum(rewards);
     const updates = [];
     while (updates.length < num_iterations && diverged === null) {
@@ -180,14 +142,9 @@ function train(algorithm, settings) {
       value -= CRITIC_RATE * (value - average(rewards));
     }
     if (diverged !== null) break;
-    const old_probabilities = actions.map((action) => chances[action]);
-    const { mean, std } = moments(rewards);
-    const group = { actions, rewards, old_probabilities, mean, std, baselines, advantages: gains };
-    steps.push({ ...group, updates });
+    steps.push({ actions, rewards, advantages: gains, updates });
     now = logPolicy(logits, temperature);
     addOutcome();
   }
-  const probabilities = now.map(Math.exp);
-  const ends = { reference: reference.map(Math.exp), probabilities };
-  return { algorithm, settings, diverged, action_rewards, ...ends, ...curves, steps, ...matched };
+  return { algorithm, diverged, action_rewards, ...curves, steps, ...matched };
 }

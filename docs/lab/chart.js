@@ -31,7 +31,7 @@ function chart(figure) {
   let across = null; // of a value of x its place, from 0 to 100
   let picture = null;
   let last = 0;
-  function show({ x, series, domain = [x[0], x[x.length - 1]], range, words, legend: has = true }) {
+  function show({ x, series, domain = [x[0], x[x.length - 1]], range, words }) {
     const share = (value, [low, high]) => (100 * (value - low)) / (high - low || 1);
     across = (value) => share(value, domain);
     last = x[x.length - 1];
@@ -53,7 +53,7 @@ function chart(figure) {
     const keys = series.map(({ label, colour }) =>
       label ? make("span", { class: "key" }, chip(colour), label) : [],
     );
-    legend.replaceChildren(...(has ? keys.flat() : []));
+    legend.replaceChildren(...keys.flat());
     reveal(Infinity);
   }
   function reveal(at) {

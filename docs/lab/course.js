@@ -7,8 +7,7 @@ widget("family", (part, settings, again) => {
   const card = part.querySelector(".card");
   const HEADS = ["critic", "baseline", "clip", "KL", "samples", "labels"];
   const members = Object.keys(FAMILY);
-  const cells = (name) => HEADS.map((head) => FAMILY[name][head]);
-  const rows = members.map((name) => [name, ...cells(name)]);
+  const rows = members.map((name) => [name, ...HEADS.map((head) => FAMILY[name][head])]);
   part.querySelector(".wide").append(table("family", ["", ...HEADS], rows));
   let chosen = "GRPO";
 
@@ -43,7 +42,6 @@ widget("family", (part, settings, again) => {
 const QUESTIONS = dataOf("questions");
 const quiz = document.getElementById("part-questions");
 const quizzed = quiz.querySelector(".question");
-const titleOf = (name) => document.querySelector(`#part-${name} h2`).textContent;
 const scores = []; // of the tries so far
 
 /** How the guesses went: written into the last part. */
@@ -55,18 +53,18 @@ function tally() {
     ` ${document.querySelectorAll(".guess").length}. This page keeps them, and sends them nowhere.`;
 }
 
-function ask(place, answers) {
+function ask(answers) {
+  const place = answers.length;
+  if (place === QUESTIONS.length) return conclude(answers);
   const { question, choices } = QUESTIONS[place];
-  const buttons = choices.map((choice, i) => make("button", { onclick: () => next(i) }, choice));
   const next = (answer) => {
-    const chosenSoFar = [...answers, answer];
-    if (chosenSoFar.length < QUESTIONS.length) ask(chosenSoFar.length, chosenSoFar);
-    else conclude(chosenSoFar);
+    ask([...answers, answer]);
     quizzed.focus();
   };
-  const number = make("b", {}, `${place + 1} of ${QUESTIONS.length}. `);
+  const buttons = choices.map((choice, i) => make("button", { onclick: () => next(i) }, choice));
+  const count = make("b", {}, `${place + 1} of ${QUESTIONS.length}. `);
   quizzed.replaceChildren(
-    make("p", {}, number, question),
+    make("p", {}, count, question),
     make("div", { class: "choices" }, buttons),
   );
 }
@@ -75,19 +73,21 @@ function conclude(answers) {
   const isCorrect = answers.map((answer, i) => answer === QUESTIONS[i].answer);
   scores.push(isCorrect.filter(Boolean).length);
   const rows = QUESTIONS.map(({ question, choices, answer, why, part }, i) => {
-    const mark = make("b", { class: isCorrect[i] ? "won" : "lost" }, isCorrect[i] ? "✓ " : "✗ ");
-    const link = make("a", { href: `#part-${part}` }, titleOf(part));
+    const [kind, sign] = isCorrect[i] ? ["won", "✓ "] : ["lost", "✗ "];
+    const mark = make("b", { class: kind }, sign);
+    const title = document.querySelector(`#part-${part} h2`).textContent;
+    const link = make("a", { href: `#part-${part}` }, title);
     return make("li", {}, mark, `${question} `, make("b", {}, choices[answer]), `. ${why} `, link);
   });
   quizzed.replaceChildren(
     make("p", { class: "verdict" }, `Correct: ${scores.join(", then ")} of ${QUESTIONS.length}.`),
     make("ol", { class: "answers-of" }, rows),
-    make("button", { onclick: () => ask(0, []) }, "Once more"),
+    make("button", { onclick: () => ask([]) }, "Once more"),
   );
 }
 
 tally();
-ask(0, []);
+ask([]);
 
 for (const part of document.querySelectorAll("section.play")) {
   part.ariaLabel = part.querySelector("h2").textContent;

@@ -4,11 +4,7 @@
 
 widget("credit", (part, settings) => {
   // Of the three other answers of the group, which of their steps are correct.
-  const OTHERS = [
-    [1, 1, 1, 1],
-    [0, 1, 1, 1],
-    [1, 1, 1, 1],
-  ];
+  const OTHERS = [1, 0, 1].map((first) => [first, 1, 1, 1]);
   let credit = null;
 
   /** The steps of the answer, of which the one at `mistake` is incorrect; −1: none. */

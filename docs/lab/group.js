@@ -7,10 +7,8 @@ widget("group", (part, settings) => {
   const [lowest, highest] = [Math.min(0, ...all), Math.max(1, ...all)];
   const size = part.querySelector("[name=size]");
   size.max = size.value = Math.max(...RUN.steps.map(({ groups }) => groups[0].completions.length));
-  const options = RUN.steps[0].groups.map(({ question }, i) =>
-    make("option", { value: i }, question),
-  );
-  part.querySelector("[name=question]").append(...options);
+  const choice = part.querySelector("[name=question]");
+  RUN.steps[0].groups.forEach(({ question }, i) => choice.add(new Option(question, i)));
   part.querySelector("[data-run]").textContent = RUN.name;
   part.querySelector("[data-about]").textContent = RUN.about;
   const list = part.querySelector(".answers");
@@ -18,7 +16,7 @@ widget("group", (part, settings) => {
   const field = form.querySelector("input");
   let answers = []; // of the group: {name, text, reward}
   let typed = null; // an answer of the reader
-  let step = 0;
+  let place = 0; // of the step
 
   const gainsOf = (rewards) => {
     const isRloo = settings.kind === "rloo";
@@ -32,9 +30,8 @@ widget("group", (part, settings) => {
     const slider = make("input", { type: "range", min: lowest, max: highest, step: 0.05 });
     slider.ariaLabel = `Reward of answer ${name}`;
     slider.value = reward;
-    const [earned, gained] = ["number", "number gain"].map((kind) =>
-      make("output", { class: kind }),
-    );
+    const earned = make("output", { class: "number" });
+    const gained = make("output", { class: "number gain" });
     const bar = make("span");
     const words = make("span", { class: "text" }, text);
     const element = make("div", { class: "answer" }, [
@@ -61,18 +58,19 @@ widget("group", (part, settings) => {
     const { mean, std, advantages: gains } = gainsOf(rewards);
     gains.forEach((gain, i) => answers[i].row.show(gain));
     const [best, worst] = [Math.max(...rewards), Math.min(...rewards)];
-    const gain = (reward) =>
-      `${number(reward, 2)}, has ${fixed(gains[rewards.indexOf(reward)], 2)}`;
-    let why = `The best reward, ${gain(best)}, the worst, ${gain(worst)}.`;
+    const gain = (reward) => fixed(gains[rewards.indexOf(reward)], 2);
+    let why = `The best reward, ${number(best, 2)}, has ${gain(best)}`;
+    why += `, the worst, ${number(worst, 2)}, has ${gain(worst)}.`;
     if (best === worst) why = "All earn the same: every advantage is 0, the group teaches nothing.";
     if (answers.length === 1) why = "One answer is its own mean: its advantage is 0.";
     return (part.querySelector(".sums").textContent =
-      `Step ${step}: mean reward ${fixed(mean, 2)}, standard deviation ${fixed(std, 2)}. ${why}`);
+      `Step ${RUN.steps[place].step}: mean reward ${fixed(mean, 2)}, standard deviation` +
+      ` ${fixed(std, 2)}. ${why}`);
   }
 
   function show(at) {
     const group = groupAt(at);
-    step = RUN.steps[at].step;
+    place = at;
     form.hidden = !plainNumber(group.gold);
     const sampled = group.completions.slice(0, settings.size);
     answers = sampled.map((completion, i) => ({ ...completion, name: String(i + 1) }));
@@ -82,33 +80,22 @@ widget("group", (part, settings) => {
     return weigh();
   }
 
-  /** The first step and the last, each with the mean reward and the best answer's advantage. */
-  const ends = () =>
-    [0, RUN.steps.length - 1].map((at) => {
-      const { mean, advantages: gains } = gainsOf(rewardsOf(groupAt(at)));
-      return { at, mean, gain: Math.max(...gains) };
-    });
-
-  function truth() {
-    const [start, end] = ends();
-    if (Math.abs(start.gain - end.gain) < 0.05) return "alike";
-    return end.gain > start.gain ? "larger" : "smaller";
+  /** The best answer's advantage at a step, and that with the mean reward, in words. */
+  function bestAt(at) {
+    const { mean, advantages: gains } = gainsOf(rewardsOf(groupAt(at)));
+    const gain = Math.max(...gains);
+    const where = `at step ${RUN.steps[at].step}, where the mean reward is ${fixed(mean, 2)}`;
+    return { gain, words: `${fixed(gain, 2)} ${where}` };
   }
+  const ends = () => [bestAt(0), bestAt(RUN.steps.length - 1)];
+  const because = () => `The best answer has ${ends()[0].words}, and ${ends()[1].words}.`;
 
-  function because() {
-    const [first, later] = ends().map(({ at, gain, mean }) => {
-      const where = `at step ${RUN.steps[at].step}, where the mean reward is ${fixed(mean, 2)}`;
-      return `${fixed(gain, 2)} ${where}`;
-    });
-    return `The best answer has ${first}, and ${later}.`;
-  }
+  const truth = () => trend(ends()[0].gain, ends()[1].gain);
 
   for (const button of part.querySelectorAll("[data-all]")) {
+    const [first, others] = button.dataset.all.split(" ").map(Number);
     button.onclick = () => {
-      const { all: paid } = button.dataset;
-      answers.forEach(
-        (answer, i) => (answer.reward = paid === "first" ? Number(!i) : Number(paid)),
-      );
+      answers.forEach((answer, i) => (answer.reward = i ? others : first));
       weigh();
     };
   }
@@ -117,12 +104,12 @@ widget("group", (part, settings) => {
   form.onsubmit = (event) => {
     event.preventDefault();
     const text = field.value.trim();
-    const verdict = plainVerdict(text, groupAt(0).gold);
+    const verdict = plainVerdict(text, groupAt(place).gold);
     typed = verdict === null ? null : { name: "yours", text, reward: Number(verdict) };
     let words = "Not judged: this page knows plain numbers alone, such as 172 or 344/2.";
     if (typed) words = verdict ? "Correct." : "Incorrect.";
     form.querySelector(".verdict-of").textContent = text && words;
-    show(RUN.steps.findIndex((other) => other.step === step));
+    show(place);
   };
   return { draw: () => RUN.steps.length - 1, show, truth, because, milliseconds: 5000 };
 });

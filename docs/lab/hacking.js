@@ -3,17 +3,14 @@
 // learned.
 
 /**
- * A policy of two strategies learns by GRPO from what rewards pay: chances, of each before the
- * first step and after each; paid, the reward that it expects then; correct, the share of its
- * answers that are. `pays`: of each strategy what an incorrect and what a correct answer earns;
- * `able`: of each the chance that its answer is correct.
+ * A policy of two strategies learns by GRPO: before and after each step the chances of each, paid,
+ * the reward that it expects, and correct, the share of its answers. `pays`: of each strategy what
+ * an incorrect and a correct answer earns; `able`: the chance that its answer is correct.
  */
 function strategiesLearned({ pays, able, start, size, rate, steps, seed }) {
   let logits = [0, Math.log(start / (1 - start))];
   const learned = { chances: [], paid: [], correct: [] };
-  const expected = pays.map(
-    ([incorrect, correct], i) => (1 - able[i]) * incorrect + able[i] * correct,
-  );
+  const expected = expectedPay(pays, able);
   const options = { clip: null, beta: 0, temperature: 1, learning_rate: rate };
   for (let step = 0; step <= steps; step++) {
     const now = logPolicy(logits, 1);
@@ -23,15 +20,17 @@ function strategiesLearned({ pays, able, start, size, rate, steps, seed }) {
     learned.paid.push(sum(chances.map((chance, i) => chance * expected[i])));
     const draws = uniform(seed, 2 * size * step, 2 * size);
     const actions = draws.slice(0, size).map((draw) => pickBy(chances, draw));
-    const rewards = actions.map((action, i) => {
-      const isRight = draws[size + i] < able[action];
-      return pays[action][Number(isRight)];
-    });
+    const isCorrect = actions.map((action, i) => Number(draws[size + i] < able[action]));
+    const rewards = actions.map((action, i) => pays[action][isCorrect[i]]);
     const gains = advantages(rewards, "group").advantages;
     logits = update(logits, actions, gains, now, now, options).logits_after;
   }
   return learned;
 }
+
+/** What each strategy earns on average. */
+const expectedPay = (pays, able) =>
+  pays.map(([incorrect, correct], i) => (1 - able[i]) * incorrect + able[i] * correct);
 
 widget("hacking", (part, settings) => {
   // What a reward is for, what it pays an incorrect and a correct answer worked out, and a list.
@@ -47,10 +46,7 @@ widget("hacking", (part, settings) => {
     const paying = PAYMENTS.filter(([name]) => settings[name]).map(([, payment]) => payment);
     const pays = [1, 2].map((way) => [0, 1].map((i) => sum(paying.map((paid) => paid[way][i]))));
     learned = strategiesLearned({ pays, able, start, seed, size: 8, rate: 0.5, steps: STEPS });
-    const means = (ways) =>
-      ways.map(([incorrect, correct], i) =>
-        fixed((1 - able[i]) * incorrect + able[i] * correct, 2),
-      );
+    const means = (ways) => expectedPay(ways, able).map((mean) => fixed(mean, 2));
     const rows = paying.map(([label, ...ways]) => [label, ...means(ways)]);
     rows.push(["paid in all", ...means(pays)]);
     const heads = ["on average", "worked out", "list"];

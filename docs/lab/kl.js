@@ -97,10 +97,6 @@ widget("drift", (part, settings) => {
     );
   }
 
-  function truth() {
-    const { kl } = curves[0];
-    if (Math.abs(kl[STEPS] - kl[100]) < 0.05) return "stays";
-    return kl[STEPS] > kl[100] ? "grows" : "falls";
-  }
+  const truth = () => trend(curves[0].kl[100], curves[0].kl[STEPS]);
   return { draw, show, truth };
 });

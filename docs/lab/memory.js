@@ -37,23 +37,16 @@ widget("memory", (part, settings) => {
       const models = PARTS.map((name, i) => {
         const works = working.includes(name) && parts[name] > 0 && !isOver;
         const label = `${name} ${parts[name] ? fixed(parts[name], 1) : "none"}`;
-        const model = make("span", { class: works ? "model works" : "model" }, chip(i), label);
-        const piece = make("span", { class: `c${i + 1}` });
-        piece.style.width = `${(100 * parts[name]) / totalOf("full", "PPO")}%`;
-        return { model, piece };
+        return make("span", { class: works ? "model works" : "model" }, chip(i), label);
+      });
+      const pieces = PARTS.map((name, i) => {
+        const width = `width: ${(100 * parts[name]) / totalOf("full", "PPO")}%`;
+        return make("span", { class: `c${i + 1}`, style: width });
       });
       team.replaceChildren(
         make("b", {}, `${method}: ${fixed(totalOf("full", method), 1)} GiB`),
-        make(
-          "div",
-          { class: "parts", "aria-hidden": true },
-          models.map(({ piece }) => piece),
-        ),
-        make(
-          "div",
-          { class: "models-of" },
-          models.map(({ model }) => model),
-        ),
+        make("div", { class: "parts", "aria-hidden": true }, pieces),
+        make("div", { class: "models-of" }, models),
       );
     }
     const saved = fixed(totalOf("full", "PPO") - totalOf("full", "GRPO"), 1);

@@ -156,10 +156,9 @@ function dragged(slider, value) {
 }
 
 /**
- * Play, pause, and a slider, in the part's player. `draw(at)` shows step `at`,
- * from 0 to the last one, which `to` sets. All of it plays in so many milliseconds, however many
- * steps there are and however slow the machine is: steps are left out then. Whoever wants less
- * motion sees the last step at once.
+ * Play, pause and a slider. `draw(at)` shows step `at`, from 0 to the last one, which `to` sets. It
+ * all plays in so many milliseconds, however slow the machine is: steps are left out then. Whoever
+ * wants less motion sees the last step at once.
  */
 function player(part, draw, milliseconds = 6000) {
   const element = part.querySelector(".player");
@@ -193,8 +192,11 @@ function player(part, draw, milliseconds = 6000) {
     ended = null;
     if (finish) finish();
   }
-  function begin() {
-    if (at === last || IS_STILL) show(IS_STILL ? last : 0);
+  function begin(finish = null) {
+    pause();
+    ended = finish;
+    if (finish || at === last) show(0);
+    if (IS_STILL) show(last);
     play.textContent = "Pause";
     part.querySelector(".sums").ariaLive = "off"; // a screen reader hears where it ends alone
     const [first, start] = [at, performance.now()];
@@ -211,19 +213,12 @@ function player(part, draw, milliseconds = 6000) {
     slider.max = steps;
     show(next);
   }
-  function fromStart(finish) {
-    pause();
-    show(0);
-    ended = finish;
-    begin();
-  }
-  return { to, at: () => at, play: fromStart };
+  return { to, at: () => at, play: begin };
 }
 
 /**
- * Bars side by side in the part's columns, with a label under each. `show(shares, marks, chosen,
- * words)`: how high each stands, from 0 to 1; a line across each at another height, or null; the
- * one to look at; and all of it in words.
+ * Bars in the part's columns, with labels. `show(shares, marks, chosen, words)`: how high each is,
+ * from 0 to 1; a line across each at another height, or null; the one to look at; all in words.
  */
 function columnBars(part, labels) {
   const columns = part.querySelector(".columns");
@@ -244,22 +239,19 @@ function columnBars(part, labels) {
   };
 }
 
-/** A bar that fills this share of its place, in one of the page's colours. */
-function meter(share, colour) {
-  const bar = make("span", { class: colour, style: `width: ${100 * Math.min(1, share)}%` });
-  return make("span", { class: "meter", "aria-hidden": true }, bar);
+/** Whether a value grows, falls or stays, as the choices of a guess name it. */
+function trend(before, after) {
+  if (Math.abs(after - before) < 0.05) return "stays";
+  return after > before ? "grows" : "falls";
 }
 
 /** A table whose rows begin with their heading. */
 function table(kind, heads, rows) {
-  const cells = ([head, ...values]) =>
-    make(
-      "tr",
-      {},
-      make("th", { scope: "row" }, head),
-      values.map((value) => make("td", {}, value)),
-    );
   const headings = heads.map((head) => make("th", { scope: "col" }, head));
+  const lines = rows.map(([head, ...values]) => {
+    const cells = values.map((value) => make("td", {}, value));
+    return make("tr", {}, make("th", { scope: "row" }, head), cells);
+  });
   const head = make("thead", {}, make("tr", {}, headings));
-  return make("table", { class: kind }, head, make("tbody", {}, rows.map(cells)));
+  return make("table", { class: kind }, head, make("tbody", {}, lines));
 }

@@ -4,22 +4,22 @@
 widget("ratio", (part, settings) => {
   const objective = chart(part.querySelector(".chart"));
   const slider = part.querySelector("[name=now]");
-  const RATE = 0.05;
   const STEPS = 30;
+  const clipOf = ({ epsilon }) => [1 - epsilon, 1 + epsilon];
   let path = [];
 
   function draw(changed) {
-    if (changed !== "now") path = climbed({ ...settings, rate: RATE, steps: STEPS });
-    else path = path.map(() => settings.now);
+    path = climbed({ ...settings, rate: 0.05, steps: STEPS });
+    if (changed === "now") path.fill(settings.now);
     return STEPS;
   }
 
   function show(at) {
-    const { old, reference, advantage, epsilon, beta } = settings;
+    const { old, reference, advantage, beta } = settings;
     const now = path[at];
     slider.value = now;
     slider.nextElementSibling.textContent = number(now);
-    const clip = [1 - epsilon, 1 + epsilon];
+    const clip = clipOf(settings);
     const logs = [now, old, reference].map(Math.log);
     const token = terms(...logs, advantage, clip, beta);
     const { ratio } = token;
@@ -28,21 +28,17 @@ widget("ratio", (part, settings) => {
     const highest = Math.max(2, 1.1 * ratio);
     const x = Array.from({ length: 201 }, (_, i) => 0.01 + ((highest - 0.01) * i) / 200);
     x.push(ratio);
-    x.sort((a, b) => a - b);
-    const series = [size, -size].map((gain, i) => ({
-      label: `A = ${number(gain)}`,
-      values: x.map((of) => objectiveOf(of, gain)),
-      colour: 2 - i,
-      width: 2,
-    }));
-    const value = objectiveOf(ratio, advantage);
-    const dot = x.map((of) => (of === ratio ? value : null));
+    const series = [size, -size].map((gain, i) => {
+      const values = x.slice(0, -1).map((of) => objectiveOf(of, gain));
+      return { label: `A = ${number(gain)}`, values, colour: 2 - i, width: 2 };
+    });
+    const dot = x.map((of, i) => (i === x.length - 1 ? objectiveOf(of, advantage) : null));
     series.push({ label: "this token", values: dot, colour: 5, points: true });
     const words =
       `Ratio ${fixed(now)} ÷ ${fixed(old)} = ${fixed(ratio)}.` +
       ` ${pushOn(ratio, advantage, token.stopped)}`;
     const range = [-1.05 * highest * size, 1.3 * clip[1] * size];
-    objective.show({ x, series, range, words });
+    objective.show({ x, series, range, domain: [0, highest], words });
     part.querySelector(".detail").replaceChildren(inNumbers(logs, token));
     return words;
   }
@@ -57,27 +53,23 @@ widget("ratio", (part, settings) => {
   }
 
   /** The loss of the token as equations with their numbers. */
-  function inNumbers(logs, { ratio, unclipped, clipped, kl, loss }) {
-    const { advantage, epsilon, beta } = settings;
-    const [now, old, reference] = logs.map((log) => number(log, 4));
-    const [of, a, b, k] = [ratio, unclipped, clipped, kl].map((value) => number(value, 4));
-    const smaller = number(Math.min(unclipped, clipped), 4);
-    const bounds = `${number(1 - epsilon)}, ${number(1 + epsilon)}`;
+  function inNumbers([now, old, reference], { ratio, unclipped, clipped, kl, loss }) {
+    const n = (value) => number(value, 4);
+    const [a, bounds] = [n(settings.advantage), clipOf(settings).map(n).join(", ")];
+    const smaller = n(Math.min(unclipped, clipped));
     const lines = [
-      ["ratio", `exp(${now} − ${old}) = ${of}`],
-      ["unclipped", `${of} × ${number(advantage)} = ${a}`],
-      ["clipped", `clip(${of}, ${bounds}) × ${number(advantage)} = ${b}`],
-      ["KL", `exp(${reference} − ${now}) − (${reference} − ${now}) − 1 = ${k}`],
-      ["loss", `−(${smaller}) + ${number(beta)} × ${k} = ${number(loss, 4)}`],
+      ["ratio", `exp(${n(now)} − ${n(old)}) = ${n(ratio)}`],
+      ["unclipped", `${n(ratio)} × ${a} = ${n(unclipped)}`],
+      ["clipped", `clip(${n(ratio)}, ${bounds}) × ${a} = ${n(clipped)}`],
+      ["KL", `exp(${n(reference - now)}) − (${n(reference - now)}) − 1 = ${n(kl)}`],
+      ["loss", `−(${smaller}) + ${n(settings.beta)} × ${n(kl)} = ${n(loss)}`],
     ];
-    return table("sum", ["", "with log-probabilities"], lines);
+    return table("sum", ["", "from log-probabilities"], lines);
   }
 
   /** The first ratio of the climb that the clip stops. */
-  function truth() {
-    const { old, epsilon } = settings;
-    return path.map((now) => now / old).find((ratio) => ratio >= 1 + epsilon);
-  }
+  const truth = () =>
+    path.map((now) => now / settings.old).find((ratio) => ratio >= clipOf(settings)[1]);
   return { draw, show, truth };
 });
 
@@ -95,22 +87,18 @@ widget("loss", (part, settings, again) => {
     const limit = Math.max(LIMIT, ...lengths);
     const options = { loss_type, max_completion_length: limit };
     weights = lengths.map((tokens) => weightOfToken(tokens, batch, options));
-    const rows = lengths.map((tokens, i) =>
-      make("div", { class: "line" }, [
-        make("span", {}, `${tokens} tokens`),
-        meter(weights[i] / WIDEST, i ? "c3" : "c1"),
-        make("span", { class: "number" }, fixed(weights[i], 5)),
-      ]),
-    );
+    const rows = lengths.map((tokens, i) => {
+      const style = `width: ${(100 * weights[i]) / WIDEST}%`;
+      const bar = make("span", { class: i ? "c3" : "c1", style });
+      const weight = make("span", { class: "number" }, fixed(weights[i], 5));
+      const meter = make("span", { class: "meter" }, bar);
+      return make("div", { class: "line" }, make("span", {}, `${tokens} tokens`), meter, weight);
+    });
     part.querySelector(".weights").replaceChildren(...rows);
   }
   function show() {
-    const [short, long] = [0, lengths.length - 1].map((i) => [weights[i], weights[i] * lengths[i]]);
-    return (
-      `A token of the first answer weighs ${fixed(short[0], 5)}, one of the last` +
-      ` ${fixed(long[0], 5)}; all tokens of the first ${fixed(short[1], 4)}, of the last` +
-      ` ${fixed(long[1], 4)}.`
-    );
+    const [first, last] = [weights[0], weights[lengths.length - 1]].map((value) => fixed(value, 5));
+    return `A token of the first answer weighs ${first}, one of the last ${last}.`;
   }
   part.querySelector("[data-lengths]").onclick = () => again("run");
   const truth = () => weights[0] / weights[lengths.length - 1];

@@ -28,16 +28,16 @@ widget("signal", (part, settings) => {
       `At temperature ${number(temperature)} the answer ${ANSWERS[correct]} has a chance of` +
       ` ${percent(p)} and the entropy is ${fixed(entropy, 2)} nats: ${percent(share)} of the` +
       ` groups teach, ${number((100 * share) / size, 1)} for every 100 answers drawn.`;
-    const x = [...X, p].sort((a, b) => a - b);
-    const curve = (of) => x.map((chance) => teaching(chance, of));
+    const x = [...X, p];
+    const curve = (of) => X.map((chance) => teaching(chance, of));
     const series = [
       { label: `G = ${size}`, values: curve(size), colour: 0, width: 3 },
       { label: "G = 2", values: curve(2), colour: 2, dash: [5, 4] },
       { label: "G = 64", values: curve(64), colour: 3, dash: [2, 3] },
     ];
-    const dot = x.map((chance) => (chance === p ? share : null));
+    const dot = x.map((_, i) => (i === X.length ? share : null));
     series.push({ label: "this question", values: dot, colour: 1, points: true });
-    figure.show({ x, series, range: [0, 1.05], words });
+    figure.show({ x, series, domain: [0, 1], range: [0, 1.05], words });
     return GROUPS;
   }
 

@@ -37,18 +37,13 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab, playground):
     part.get_by_role("combobox", name="Algorithm", exact=True).select_option("rloo")
     part.get_by_role("combobox", name="Rewards", exact=True).select_option("two peaks")
     part.get_by_label("β, the weight of the KL").fill("0.1")
-    part.get_by_role("slider", name="Step").fill("2")
     settings = {"landscape": "two peaks", "beta": 0.1, "offset": 2}
-    step = bandit.run("rloo", **settings)["steps"][1]
-    update = step["updates"][0]
-    rows = [row.split("\t") for row in texts(tab, "#part-bandit .numbers tbody tr")]
-    cells = np.char.rstrip(np.char.replace(rows, "−", "-"), "%").T.astype(float)
-    percent = 100 * np.array(step["old_probabilities"])
-    expected = {1: (step["actions"], 0), 2: (step["rewards"], 6e-4)}
-    expected |= {3: (step["baselines"], 6e-4), 4: (step["advantages"], 6e-4), 5: (percent, 0.06)}
-    expected |= {6: (update["unclipped"], 6e-4), 7: (update["kl"], 6e-5)}
-    for place, (values, tolerance) in expected.items():
-        assert cells[place] == pytest.approx(values, abs=tolerance), place
+    part.get_by_role("slider", name="Step").fill("2")
+    run = bandit.run("rloo", **settings)
+    expected = np.array(run["steps"][2]["updates"][0]["probabilities"])
+    shown = texts(tab, "#part-bandit .column .number")
+    assert [float(text.rstrip("%")) for text in shown] == pytest.approx(100 * expected, abs=0.6)
+    part.locator(".sums", has_text=f"reward {run['expected_reward'][2]:.3f}").wait_for()
     for name in bandit.ALGORITHMS:  # over 200 steps, side by side
         final = bandit.run(name, **settings)["expected_reward"][-1]
         assert f" {final:.3f}" in part.get_by_role("group", name="Algorithms drawn").inner_text()
@@ -126,19 +121,25 @@ def test_the_pages_bandit_is_numpys(tab, playground):
     problems = bandits(np.random.default_rng(0))
     questions = [[name, settings | {"landscape": where}] for name, where, settings in problems]
     runs = tab.evaluate("all => all.map(([name, settings]) => train(name, settings))", questions)
+    names = {"actions", "rewards", "advantages", "loss", "gradient", "logits_after"}
+    names |= {"action_rewards", "expected_reward", "kl", "entropy", "largest"}
+    names |= {"learning_rate", "beta"}
     for (algorithm, landscape, settings), trained in zip(problems, runs, strict=True):
         expected = bandit.run(algorithm, landscape, **settings)
         pairs = [(expected, trained, 1e-9)]
         assert trained["diverged"] is expected["diverged"] is None
         assert len(trained["steps"]) == 20
+        assert trained["chances"][-1] == pytest.approx(expected["probabilities"], abs=1e-9)
         for step, theirs in zip(expected["steps"], trained["steps"], strict=True):
             updates = zip(step["updates"], theirs["updates"], strict=True)
             pairs += [(step, theirs, 1e-8), *((*pair, 1e-8) for pair in updates)]
-        not_numbers = {"algorithm", "landscape", "settings", "diverged", "steps", "updates"}
+        compared = set()
         for ours, theirs, near in pairs:
-            for name in ours.keys() - not_numbers:
+            for name in names & theirs.keys():
                 close = pytest.approx(ours[name], rel=near, abs=near)
                 assert theirs[name] == close, (algorithm, name)
+                compared.add(name)
+        assert compared == names
 
 
 def test_the_pages_advantages_of_batches_are_numpys(tab, playground):
