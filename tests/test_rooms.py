@@ -23,7 +23,7 @@ LONGEST = 500  # lines of a file
 # number and says why in its message.
 BUDGET = {"rewards/verifier/": 3_240, "everything else": 14_620}
 TEST_LINES = 24_960
-SCRIPT_LINES = 3_880
+SCRIPT_LINES = 3_725
 SCRIPTS = [path for name in ("viewer/page", "docs/lab") for path in (ROOT / name).glob("*.js")]
 WIDEST = 100  # columns of a line of Python, which ruff holds, or of JavaScript
 # The words, by white space, of the pages in docs/, of the longest of them, and of the README.

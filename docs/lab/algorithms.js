@@ -14,9 +14,7 @@ widget("bandit", (part, settings, again) => {
   const lines = part.querySelector(".lines");
   const outcome = part.querySelector(".outcome");
   let drawnNames = ["grpo", "reinforce"];
-  let runs = [];
-  let run = null; // of the chosen algorithm
-  let trial = null; // the seeds that are being tried
+  let [runs, run, trial] = [[], null, null]; // of all, of the chosen one, over seeds
 
   const options = () => ({ ...defaults, ...settings, matched: Boolean(settings.matched) });
   const highest = (values) => values.indexOf(Math.max(...values));
@@ -26,11 +24,10 @@ widget("bandit", (part, settings, again) => {
     runs = algorithms.map((name) => train(name, options()));
     run = runs[algorithms.indexOf(settings.algorithm)];
     const buttons = runs.map((ofAlgorithm, i) => {
-      const name = algorithms[i];
+      const { algorithm: name, diverged, expected_reward } = ofAlgorithm;
       const pressed = { "aria-pressed": drawnNames.includes(name), onclick: () => toggle(name, i) };
-      const ending = `${NAMES[name]} ${fixed(ofAlgorithm.expected_reward.at(-1))}`;
-      const end = ofAlgorithm.diverged === null ? "" : ` (diverged at ${ofAlgorithm.diverged})`;
-      return make("button", { class: "key", ...pressed }, chip(i), ending + end);
+      const ending = diverged === null ? fixed(expected_reward.at(-1)) : `diverged at ${diverged}`;
+      return make("button", { class: "key", ...pressed }, chip(i), `${NAMES[name]} ${ending}`);
     });
     lines.replaceChildren(...buttons);
     for (const { curve, figure } of figures) drawCurves(curve, figure);
@@ -104,15 +101,9 @@ widget("bandit", (part, settings, again) => {
     };
   }
 
-  /** Who ends elsewhere when so much is added to every reward. */
-  function truth() {
-    const moved = ["grpo", "reinforce"].map((name) => {
-      const ends = [2, 0].map((offset) =>
-        train(name, { ...defaults, offset }).expected_reward.at(-1),
-      );
-      return Math.abs(ends[0] - ends[1]) > 0.01;
-    });
-    return String(moved);
-  }
+  /** Whether GRPO and REINFORCE end elsewhere when 2 is added to every reward. */
+  const endOf = (name, offset) => train(name, { ...defaults, offset }).expected_reward.at(-1);
+  const isMoved = (name) => Math.abs(endOf(name, 2) - endOf(name, 0)) > 0.01;
+  const truth = () => String(["grpo", "reinforce"].map(isMoved));
   return { draw, show, truth };
 });

@@ -85,10 +85,7 @@ function batchesDrawn({ size, questions, low, high, batches, seed }) {
   });
 }
 
-/**
- * {values, silent, groups}: the advantages of batches, lists of groups of rewards; silent:
- * how many of the groups teach nothing. `method`: whose mean and deviation are taken.
- */
+/** The advantages of batches, lists of groups of rewards, and how many groups teach nothing. */
 function advantagesOfBatches(batches, method) {
   const scale = { none: "none", rloo: "none", batch: "batch" }[method] || "group";
   const values = batches.flatMap((groups) => {

@@ -2,10 +2,9 @@
 // The smallest problem that GRPO solves, a bandit of ten actions, with every number of every step.
 // Tests run it beside the same arithmetic in numpy, which they compare with trl's.
 //
-// An action is a completion of one token, the policy is the softmax of ten logits, and a reward is
-// read off a landscape. The gradient is exact, by hand, and an update is plain SGD on the logits.
-// The settings have the names of a recipe's `grpo` section. The loss is trl 1.16's, for the
-// completions i = 1 … G of a group (with one token all its loss types are the same):
+// An action is a completion of one token, the policy the softmax of ten logits; a reward is read
+// off a landscape. The gradient is exact, by hand, and an update is plain SGD on the logits. The
+// settings are named as in a recipe's `grpo` section. The loss is trl 1.16's, for a group:
 //
 //     ratio_i = exp(logp_i − old_logp_i)
 //     kl_i    = exp(ref_logp_i − logp_i) − (ref_logp_i − logp_i) − 1      trl: × ratio_i
@@ -91,11 +90,10 @@ function sampled(logs, step, { seed, num_generations, noise }) {
 }
 
 /**
- * Trains the policy, and returns everything: the rewards of the actions; from before the first step
- * to after the last their chances, the expected_reward, kl to the reference, entropy and largest
- * probability; the steps; learning_rate and beta, as matched; and diverged, null or the step in
- * which a number became infinite. The same seed draws the same numbers for every algorithm, so all
- * start with the same group.
+ * Trains the policy, and returns everything: from before the first step to after the last the
+ * chances, the expected_reward, kl to the reference, entropy and largest probability; the steps;
+ * learning_rate and beta, as matched; and diverged, null or the step in which a number became
+ * infinite. The same seed draws the same numbers, so all algorithms start with the same group.
  */
 function train(algorithm, settings) {
   const { num_generations, num_iterations, temperature } = settings;

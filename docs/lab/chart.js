@@ -1,6 +1,5 @@
 "use strict";
-// Charts: lines, bars and points over x. The SVG is stretched to its place, the numbers beside it
-// are text.
+// Charts: lines, bars and points in an SVG that is stretched to its place; numbers beside it.
 
 const svg = (tag, attributes, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
@@ -41,15 +40,12 @@ function chart(figure) {
     picture = svg("svg", { ...size, role: "img", "aria-label": words }, lines);
     const ticks = (ends, count, kind, side, place) =>
       ticksBetween(ends, count).map((value) => {
-        const tick = make("span", { class: kind }, String(value).replace("-", "−"));
-        tick.style[side] = `${place(value)}%`;
-        return tick;
+        const style = `${side}: ${place(value)}%`;
+        return make("span", { class: kind, style }, String(value).replace("-", "−"));
       });
-    const numbers = [
-      ...ticks(domain, 6, "of-x", "left", across),
-      ...ticks(range, 4, "of-y", "top", down),
-    ];
-    plot.replaceChildren(...numbers, picture, mark);
+    const below = ticks(domain, 6, "of-x", "left", across);
+    const beside = ticks(range, 4, "of-y", "top", down);
+    plot.replaceChildren(...below, ...beside, picture, mark);
     const keys = series.map(({ label, colour }) =>
       label ? make("span", { class: "key" }, chip(colour), label) : [],
     );

@@ -38,7 +38,6 @@ widget("family", (part, settings, again) => {
   return { draw, show: () => FAMILY[chosen].new, truth: () => critics.join() };
 });
 
-// The ten questions.
 const QUESTIONS = dataOf("questions");
 const quiz = document.getElementById("part-questions");
 const quizzed = quiz.querySelector(".question");

@@ -1,6 +1,5 @@
 "use strict";
-// Which token is blamed: GRPO gives all tokens of an answer one advantage, PPO's critic and rewards
-// of steps tell them apart.
+// Which token is blamed: by GRPO all alike, by PPO's critic and by rewards of steps each its own.
 
 widget("credit", (part, settings) => {
   // Of the three other answers of the group, which of their steps are correct.
@@ -17,18 +16,16 @@ widget("credit", (part, settings) => {
     return [...steps, `${remaining} ÷ 2 = ${share}`, `Answer: ${share + wrongBy(3, 1)}`];
   }
 
-  /** The critic's value before a token of this step. One that sees the mistake falls behind it. */
-  function valueAt(step, mistake) {
-    if (settings.critic === "blind") return 0.5;
-    return mistake >= 0 && step > mistake ? 0.1 : 0.6 + 0.08 * step;
-  }
+  /** What a critic that sees the mistake expects before a token of this step. */
+  const seenAt = (step, mistake) => (mistake >= 0 && step > mistake ? 0.1 : 0.6 + 0.08 * step);
 
   function draw() {
     const mistake = Number(settings.mistake);
     const steps = stepsWith(mistake);
     const tokens = steps.flatMap((text, step) => text.split(" ").map((token) => ({ token, step })));
     const reward = Number(mistake < 0);
-    const values = tokens.map(({ step }) => valueAt(step, mistake));
+    const isBlind = settings.critic === "blind";
+    const values = tokens.map(({ step }) => (isBlind ? 0.5 : seenAt(step, mistake)));
     const rewards = tokens.map((_, i) => (i + 1 === tokens.length ? reward : 0));
     const ofOthers = OTHERS.map((marks) => Math.min(...marks));
     const ofAnswer = advantages([reward, ...ofOthers], "group").advantages[0];
@@ -44,18 +41,16 @@ widget("credit", (part, settings) => {
 
   function show(at) {
     const { tokens, gains } = credit;
-    // one scale for all three
     const largest = Math.max(...Object.values(gains).flat().map(Math.abs));
     for (const line of part.querySelectorAll("[data-way]")) {
       const cells = tokens.map(({ token }, i) => {
         const gain = gains[line.dataset.way][i];
         const text = make("span", { class: "number" }, i < at ? fixed(gain, 2) : "…");
+        const strength = i < at ? Math.round((55 * Math.abs(gain)) / largest) : 0;
+        const colour = `var(${gain < 0 ? "--down" : "--up"}) ${strength}%, transparent`;
+        const style = `background: color-mix(in srgb, ${colour})`;
         const kind = i === at - 1 ? "credit now" : "credit";
-        const cell = make("span", { class: kind }, make("span", {}, token), text);
-        const strength = Math.round((55 * Math.abs(gain)) / largest);
-        const colour = `var(${gain < 0 ? "--down" : "--up"}) ${strength}%`;
-        if (i < at) cell.style.background = `color-mix(in srgb, ${colour}, transparent)`;
-        return cell;
+        return make("span", { class: kind, style }, make("span", {}, token), text);
       });
       line.replaceChildren(...cells);
     }

@@ -11,9 +11,7 @@ widget("group", (part, settings) => {
   RUN.steps[0].groups.forEach(({ question }, i) => choice.add(new Option(question, i)));
   part.querySelector("[data-run]").textContent = RUN.name;
   part.querySelector("[data-about]").textContent = RUN.about;
-  const list = part.querySelector(".answers");
-  const form = part.querySelector(".own");
-  const field = form.querySelector("input");
+  const [list, form] = [".answers", ".own"].map((name) => part.querySelector(name));
   let answers = []; // of the group: {name, text, reward}
   let typed = null; // an answer of the reader
   let place = 0; // of the step
@@ -103,7 +101,7 @@ widget("group", (part, settings) => {
   // An answer of one's own, which the rules for plain numbers judge.
   form.onsubmit = (event) => {
     event.preventDefault();
-    const text = field.value.trim();
+    const text = form.querySelector("input").value.trim();
     const verdict = plainVerdict(text, groupAt(place).gold);
     typed = verdict === null ? null : { name: "yours", text, reward: Number(verdict) };
     let words = "Not judged: this page knows plain numbers alone, such as 172 or 344/2.";

@@ -1,6 +1,5 @@
 "use strict";
-// A reward that is hacked: two ways to answer, what each reward pays them, and which one is
-// learned.
+// A reward that is hacked: two ways to answer, what each reward pays, and which one is learned.
 
 /**
  * A policy of two strategies learns by GRPO: before and after each step the chances of each, paid,
@@ -59,7 +58,7 @@ widget("hacking", (part, settings) => {
     ];
     series.forEach((line, i) => Object.assign(line, { colour: i, width: 2.5 }));
     series[1].dash = [6, 4];
-    const words = `At the end ${percent(learned.correct[STEPS])} of the answers are correct`;
+    const words = `In the end ${percent(learned.correct[STEPS])} are correct`;
     figure.show({ x: X, series, range: [0, 1.05], words });
     return STEPS;
   }

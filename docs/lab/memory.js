@@ -1,12 +1,10 @@
 "use strict";
-// Where a critic comes in, and what the models take in memory: estimates of training/memory.py,
-// which tests/bench/sizes.py writes into index.html.
+// Where a critic comes in, and what it takes: tests/bench/sizes.py writes it into index.html.
 
 widget("memory", (part, settings) => {
   const MEMORY = dataOf("memory");
   const PARTS = Object.keys(MEMORY["7B"].full.PPO);
-  // One training step: what is done, and which models work, of those that PPO has.
-  const STAGES = SETTINGS.stages;
+  const STAGES = SETTINGS.stages; // of a training step: what is done, and which models work
 
   /** GiB of each part that a method holds, without the models that nothing asks for. */
   function partsOf(way, method) {
@@ -19,9 +17,9 @@ widget("memory", (part, settings) => {
 
   function draw() {
     const ways = Object.keys(MEMORY[settings.size]);
-    const methods = ["PPO", "GRPO", "DPO"];
     const cell = (gib) => make("b", { "data-total": gib }, fixed(gib, 1));
-    const rows = methods.map((name) => [name, ...ways.map((way) => cell(totalOf(way, name)))]);
+    const totals = (method) => [method, ...ways.map((way) => cell(totalOf(way, method)))];
+    const rows = ["PPO", "GRPO", "DPO"].map(totals);
     const shares = ways.map((way) => percent(totalOf(way, "GRPO") / totalOf(way, "PPO")));
     rows.push(["GRPO's share of PPO's", ...shares]);
     part.querySelector(".wide").replaceChildren(table("memory", ["GiB", ...ways], rows));

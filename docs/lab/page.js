@@ -1,7 +1,6 @@
 "use strict";
-// What the parts of the course share: elements, numbers, bars, a player that goes through steps,
-// and the widget that asks for a guess, plays, and shows it beside the truth. The words are in
-// index.html.
+// What the parts of the course share: elements, numbers, bars, a player, and the widget that asks
+// for a guess, plays, and shows it beside the truth. The words are in index.html.
 
 const dataOf = (id) => JSON.parse(document.getElementById(id).textContent);
 const SETTINGS = dataOf("settings");
@@ -41,13 +40,11 @@ function percent(share) {
 
 /**
  * A part of the course. `define(part, settings, again)` gets its element, what its named controls
- * are set to, and a function that draws anew; it returns
- *
- * - draw(changed): draws by the settings, and returns how many steps can be played;
- * - show(at): draws step `at`, from 0, and returns it in words;
- * - truth(): what the guess is about, a number or the value of one of the choices;
- * - first: the settings that the guess is about, where they are not those of the page; because():
- *   the explanation, where the page has none; milliseconds, in which all of it plays.
+ * are set to, and a function that draws anew; it returns draw(changed), which draws by the settings
+ * and returns how many steps can be played; show(at), which draws step `at`, from 0, and returns it
+ * in words; truth(), a number or the value of one of the guess's choices; and perhaps first, the
+ * settings that the guess is about, because(), more of the explanation, and the milliseconds in
+ * which all of it plays.
  */
 function widget(name, define) {
   const part = document.getElementById(`part-${name}`);
@@ -143,9 +140,8 @@ function dragged(slider, value) {
   const [low, high, guess] = [slider.min, slider.max, slider.value].map(Number);
   const isNear = Math.abs(guess - value) <= 0.1 * (high - low);
   const marks = [guess, value].map((at, i) => {
-    const mark = make("span", { class: i ? "of-truth" : "of-guess" });
-    mark.style.left = `${(100 * (at - low)) / (high - low)}%`;
-    return mark;
+    const style = `left: ${(100 * (at - low)) / (high - low)}%`;
+    return make("span", { class: i ? "of-truth" : "of-guess", style });
   });
   slider.parentElement.replaceWith(make("div", { class: "both", "aria-hidden": true }, marks));
   const truth = `${number(value, unit ? 1 : 3)}${unit}`;

@@ -84,8 +84,7 @@ widget("loss", (part, settings, again) => {
     if (changed !== "loss_type" || !lengths.length) lengths = [own, ...Array(7).fill(others)];
     if (changed === "run") lengths = lengthsOfRun;
     const batch = { completions: lengths.length, tokens: sum(lengths) };
-    const limit = Math.max(LIMIT, ...lengths);
-    const options = { loss_type, max_completion_length: limit };
+    const options = { loss_type, max_completion_length: Math.max(LIMIT, ...lengths) };
     weights = lengths.map((tokens) => weightOfToken(tokens, batch, options));
     const rows = lengths.map((tokens, i) => {
       const style = `width: ${(100 * weights[i]) / WIDEST}%`;

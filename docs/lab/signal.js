@@ -8,10 +8,8 @@ widget("signal", (part, settings) => {
   const X = Array.from({ length: 101 }, (_, i) => i / 100);
   const showBars = columnBars(part, ANSWERS);
   const figure = chart(part.querySelector(".chart"));
-  let groups = [];
+  let [groups, words, share] = [[], "", 0];
   let correct = 1; // the place of the correct answer
-  let words = "";
-  let share = 0;
 
   function draw() {
     const { temperature, size, seed } = settings;
@@ -22,8 +20,8 @@ widget("signal", (part, settings) => {
     const p = chances[correct];
     groups = groupsDrawn(chances, size, GROUPS, seed);
     share = teaching(p, size);
-    const list = ANSWERS.map((answer, i) => `${answer} ${percent(chances[i])}`);
-    showBars(chances, null, correct, `Chances of the answers: ${list.join(", ")}`);
+    const list = ANSWERS.map((answer, i) => `${answer} ${percent(chances[i])}`).join(", ");
+    showBars(chances, null, correct, `Chances of the answers: ${list}`);
     words =
       `At temperature ${number(temperature)} the answer ${ANSWERS[correct]} has a chance of` +
       ` ${percent(p)} and the entropy is ${fixed(entropy, 2)} nats: ${percent(share)} of the` +
