@@ -107,9 +107,10 @@ test-slow: smollm2
 	@$(ON_CPU) pytest -m 'slow and not vllm and not gpu and not browser'
 
 # What cannot be installed here is a lane that is not here. TESTS: the names of lanes.
+lane = $(filter $1,$(or $(TESTS),$1))
 test-weekly: smollm2
-	-@$(MAKE) --no-print-directory setup EXTRAS=deepspeed
-	-@$(MAKE) --no-print-directory .venv-vllm/installed
+	-@$(if $(call lane,zero),$(MAKE) --no-print-directory setup EXTRAS=deepspeed)
+	-@$(if $(call lane,vllm),$(MAKE) --no-print-directory .venv-vllm/installed)
 	@$(ON_CPU) tests.weekly $(TESTS)
 
 # trl's newest release, in place of the one that is pinned; what it needs is taken without the lock.
