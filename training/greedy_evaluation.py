@@ -23,12 +23,19 @@ class GreedyEvaluation:
     """What a trainer of trl's that samples completions does otherwise: it answers validation
     problems greedily, and samples a few. Put it before trl's class."""
 
+    step_written: int | None = None  # the last whose completions are in a file
+
     def log(self, logs: dict[str, float], start_time: float | None = None):
-        # A run that resumes from its last checkpoint samples nothing, and must not empty that
-        # step's file.
+        """trl's, which writes a step's completions each time. At its end a run logs once more: it
+        must not empty the file of a step that it did not sample, and must not write again what its
+        checkpoint has put on the disk, since a power cut would tear it."""
         writes_completions = self.log_completions
-        self.log_completions = writes_completions and bool(self._logs["prompt"])
+        step = self.state.global_step
+        is_new = bool(self._logs["prompt"]) and step != self.step_written
+        self.log_completions = writes_completions and is_new
         super().log(logs, start_time)
+        if self.log_completions:
+            self.step_written = step
         self.log_completions = writes_completions
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
@@ -46,7 +53,7 @@ class GreedyEvaluation:
         # transformers lets a model's own config, which trl fills from these, override a `False`.
         config = getattr(self, "generation_kwargs", {})
         config_before = dict(config)
-        # At its end a run writes these again, and must not write these answers.
+        # At its end a run may write these, and must not write these answers.
         logs_before = copy.deepcopy(self._logs)
         try:
             vars(generator).update(greedy)

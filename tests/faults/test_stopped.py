@@ -145,6 +145,14 @@ def steps_logged(run: Path) -> list[int]:
     return [line["step"] for line in read_lines(run / "metrics.jsonl")]
 
 
+def test_the_last_checkpoint_has_all_completions_on_the_disk(chain):
+    """What is written after it, a power cut may tear, and a resumed run does not sample again."""
+    [last] = chain.glob("grpo/checkpoint-8/manifest.json")
+    files = list(chain.glob("grpo/*/completions_*.parquet"))
+    assert len(files) > 8
+    assert max(file.stat().st_mtime for file in files) < last.stat().st_mtime
+
+
 @pytest.mark.slow
 def test_a_batch_that_the_memory_does_not_hold_is_halved_by_advice(chain, tmp_path):
     """A limit of address space that a thousand completions do not fit."""
