@@ -109,8 +109,9 @@ def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> 
     if size is None:
         message = "its completions are the budget of every method: write max_steps"
         raise RecipeError([recipe.fault("error", ("grpo", "max_steps"), message)])
-    problems = min(len(rows), size[1] // max(3, recipe.settings["grpo"]["num_generations"]))
-    samples = min(MOST_SAMPLES, size[1] // problems)
+    _, budget, _ = size
+    problems = min(len(rows), budget // max(3, recipe.settings["grpo"]["num_generations"]))
+    samples = min(MOST_SAMPLES, budget // problems)
     has_start = recipe.sft is not None
     samples_own = recipe.data.rejection_sampling is not None
     learns_all = has_start and recipe.data.worked is None and not samples_own
@@ -126,7 +127,7 @@ def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> 
         policies.append(rounds[-1][0] / "sft")
     at_once = [*settings, _sampled(problems, samples, policies[0])]
     worked = [*settings, "data.rejection_sampling=null"]
-    steps = size[1] // recipe.resolved().get("distill", {}).get(STEP["distill"], 1)
+    steps = budget // recipe.resolved().get("distill", {}).get(STEP["distill"], 1)
     distill = (folder, ("distill",), [f"distill.max_steps={steps}"])
     warm_start = (folder, RFT if samples_own else ("sft",), [])
     possible = [
