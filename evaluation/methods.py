@@ -91,8 +91,9 @@ def sentence(lines: list[dict], names: Sequence[str]) -> str:
     return f"On these problems {best} is the most correct, {certainty} ({seeds})."
 
 
-def write(folder: Path, lines: list[dict]) -> str:
-    """Write report.md and methods.png, and return the former."""
+def write(folder: Path, lines: list[dict], left_out: Sequence[str] = ()) -> str:
+    """Write report.md and methods.png, and return the former. `left_out`: the methods whose
+    completions held too few correct ones to learn from."""
     by_name = {line["method"]: line for line in lines}
     names = [name for name in by_name if name != BASE]
     base = scores(lines, BASE, "greedy")
@@ -104,6 +105,7 @@ def write(folder: Path, lines: list[dict]) -> str:
         "base": in_percent(base.mean(1)),
         "samples": max(line["samples"] for line in lines),
         "control": CONTROL,
+        "left_out": left_out,
     }
     draw(folder / "methods.png", lines, names)
     write_whole(folder / "report.md", page("methods.md", content))

@@ -89,7 +89,7 @@ def main(recipe: Recipe, seeds: list[str], sft: str | None = None) -> str:
 
     lines = list(chain.from_iterable(map(_outcomes, runs)))
     write_whole(root / "outcomes.jsonl", json_lines(lines))
-    text = methods.write(root, lines)
+    text = methods.write(root, lines, sorted(impossible))
     say_markdown(text.rstrip("\n"))
     say(f"\nresults: {root}")
     return text
