@@ -4,12 +4,14 @@ becomes correct. `tests.bench.pictures` calls it; a browser moves it by the styl
 
 from html import escape
 from itertools import pairwise
+from textwrap import wrap
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 860, 400
 SECONDS = 8
 PLOT = (66, 104, 350, 244)  # left, top, right, bottom of the curve
 LETTER = 8.43  # pixels of a monospaced letter of 14
+QUESTION = 58  # letters of a line of the question
 STYLE = """
 :root { color-scheme: light dark; --ground: #fff; --raised: #f6f7f9; --ink: #16181d;
   --quiet: #5b6270; --line: #d9dde4; --blue: #0b63b5; --up: #00734f; --down: #b5400a }
@@ -52,6 +54,7 @@ class Scene(NamedTuple):
 
     Attributes:
         command: what starts the run.
+        curve: what the curve shows.
         points: (step, share correct) of the curve.
         question: of the completion that changed.
         completions: (label, text, answer) before and after.
@@ -60,6 +63,7 @@ class Scene(NamedTuple):
     """
 
     command: str
+    curve: str
     points: list[tuple[int, float]]
     question: str
     completions: list[tuple[str, str, str]]
@@ -105,9 +109,9 @@ def _run(scene: Scene, path: str) -> list[str]:
     left, top, right, bottom = PLOT
     command = escape(scene.command)
     lines = [
-        '<clipPath id="t"><rect class="typed" x="24" y="18" width="330" height="26"/></clipPath>',
+        '<clipPath id="t"><rect class="typed" x="24" y="18" width="350" height="26"/></clipPath>',
         f'<text class="code" x="24" y="36" clip-path="url(#t)">$ {command}</text>',
-        '<text x="24" y="84">Correct on validation problems</text>',
+        f'<text x="24" y="84">{escape(scene.curve)}</text>',
     ]
     for share in (0, 0.5, 1):
         y = bottom - (bottom - top) * share
@@ -125,12 +129,14 @@ def _run(scene: Scene, path: str) -> list[str]:
 
 def _completions(scene: Scene) -> list[str]:
     """The question, and what was answered before and after."""
-    lines = [f'<text class="big" x="384" y="40">{escape(scene.question)}</text>']
+    lines = []
+    for number, line in enumerate(wrap(scene.question, QUESTION)):
+        lines.append(f'<text x="384" y="{24 + 22 * number}">{escape(line)}</text>')
     names = zip(("before", "after"), ("down", "up"), ("✗", "✓"), scene.completions, strict=True)
     for place, (name, kind, sign, (label, text, answer)) in enumerate(names):
-        y = 60 + 104 * place
+        y = 82 + 96 * place
         lines.append(f'<g class="{name}">')
-        lines.append(f'<rect class="card" x="384" y="{y}" width="452" height="92" rx="8"/>')
+        lines.append(f'<rect class="card" x="384" y="{y}" width="452" height="88" rx="8"/>')
         lines.append(f'<text x="400" y="{y + 26}">{escape(label)}</text>')
         lines.append(
             f'<text class="{kind}" x="820" y="{y + 26}" text-anchor="end">'

@@ -87,21 +87,29 @@ def scene_of(answers: dict[str, Any]) -> Scene:
     """What the moving picture shows of a run."""
     [result, *_] = answers["0/results"]
     curves = answers["0/curves"]
+    # Accuracies on other problems are no start of the curve of the validation problems.
     key = "eval_rewards/correct_answer/mean"
-    if key not in curves:
+    curve = "Correct on validation problems"
+    if key not in curves or result["benchmark"] != "validation":
         key = "rewards/correct_answer/mean"
+        curve = "Correct in training, sampled"
     shares = zip(curves["step"], curves[key], strict=True)
     before, after = result["flips"]["before"], result["flips"]["after"]
     accuracies = {model["label"]: model["accuracy"] for model in result["models"]}
     points = [(step, share) for step, share in shares if share is not None]
     if key.startswith("eval"):
         points.insert(0, (0, accuracies[before]))
-    names = {before: f"before GRPO ({before})", after: f"after {curves['step'][-1]} steps"}
+    [run] = answers["runs"]
+    step = run["steps"]
+    if run["result"]:
+        step = int(run["result"].rpartition("-")[2])  # of the checkpoint that was chosen
+    names = {before: f"before GRPO ({before})", after: f"after {step} steps"}
     completions = []
     for answer in result["story"]["answers"]:
         completions.append((names[answer["label"]], answer["text"], str(answer["answer"])))
     return Scene(
-        command="make grpo",
+        command=f"make grpo RECIPE={run['name']}",
+        curve=curve,
         points=points,
         question=result["story"]["question"],
         completions=completions,

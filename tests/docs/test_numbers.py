@@ -159,6 +159,14 @@ def test_the_readmes_gain_is_recomputed_from_its_outcomes():
     assert f"- sft → grpo: {said}\n" in table and float(p) < 1e-50
 
 
+def test_the_gain_of_the_finished_run_is_recomputed_from_its_outcomes():
+    run = outcomes("qwen-coder-0.5b-svamp")[1]
+    _, gain = change(run["base"], run["grpo"])
+    part = " ".join(RESULTS.partition("Seed 1 again")[2].partition("\n\n")[0].split())
+    assert f"{share(run['base'])} → {share(run['grpo'])}" in part
+    assert gain.replace(" points ", " points** ") in part
+
+
 @pytest.mark.parametrize("recipe, end", [("tiny-arithmetic", "grpo")])
 def test_the_rows_over_seeds_are_recomputed_from_their_outcomes(recipe, end):
     """Each says where its outcomes are; the others say that none were kept."""
