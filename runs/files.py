@@ -236,7 +236,7 @@ def lock(path: Path):
     file.truncate(0)
     file.write(f"{os.getpid()} {platform.node()} {mark}\n")
     file.flush()
-    os.fsync(file.fileno())  # another machine reads it
+    sync(path / ".lock")  # another machine reads it
     _locks[path.resolve()] = Lock(file, mark)
     if created:
         _created.append(created)
