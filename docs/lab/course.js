@@ -9,7 +9,7 @@ widget("family", (part, settings, again) => {
   const members = Object.keys(FAMILY);
   const rows = members.map((name) => [name, ...HEADS.map((head) => FAMILY[name][head])]);
   part.querySelector(".wide").append(table("family", ["", ...HEADS], rows));
-  let chosen = "GRPO";
+  let chosen = "REINFORCE";
 
   /** The algorithms that came of one, as a list of buttons, each with those that came of it. */
   function branches(parent) {
