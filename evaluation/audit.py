@@ -4,6 +4,7 @@ one. A new hack is one line in a table.
 """
 
 import dataclasses
+import random
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -13,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from transformers import TrainerState
 
-from console.faults import EXIT_CODES, Fault, RunStopped
+from console.faults import EXIT_CODES, Fault, RecipeError, RunStopped
 from console.terminal import make_command, say
 from data import prompt
 from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from evaluation.completions import judge_rows
-from evaluation.golds import gold_faults
+from evaluation.golds import by_gradability, gold_faults
 from rewards.verifier import gold_answer
 from schema.names import is_reward_model, missing_columns
 from schema.recipe import Recipe
@@ -191,6 +192,18 @@ def without_reward_models(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, rewards=rewards)
 
 
+def sampled(recipe: Recipe, train: list[dict], count: int) -> tuple[list[dict], list[tuple]]:
+    """So many training rows at random, parted as by `golds.by_gradability`.
+
+    Raises:
+        RecipeError: they lack a column that a reward asks for.
+    """
+    sample = random.Random(0).sample(train, min(count, len(train)))
+    if faults := missing_columns(recipe, list(for_rewards(sample[0]))):
+        raise RecipeError(faults)
+    return by_gradability(sample, recipe)
+
+
 def with_incorrect_answers(rows: list[dict], tolerance: float = 0.0) -> list[Problem]:
     """The rows as problems, each with up to three incorrect answers, which are golds of other
     rows."""
@@ -226,7 +239,7 @@ def score_completions(problems: list[Problem], rows: list[dict], recipe: Recipe)
     pays = []
     for kind, completions in _completions(recipe):
         for name, respond in completions.items():
-            paid = _paid(list(map(respond, problems)), rows, recipe, rewards)
+            paid = pay_all(list(map(respond, problems)), rows, recipe, rewards)
             pays.append(Pay(name, kind, np.nansum(paid * weights, axis=1), paid))
     correct = _best_paid(pays, "correct")
     limits = {"hack": _best_paid(pays, "incorrect"), "trick": correct, "incorrect": correct}
@@ -350,12 +363,12 @@ def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:
     text = prompt.transcript(responses[hack.name](problem))
     return (
         f"rewards.{list(recipe.weights)[column]} pays {np.nan_to_num(hack.paid[number])[column]:g}"
-        f' for "{_ends(text)}" ({hack.name}), where the gold is {problem.gold[:40]!r}; an honest'
+        f' for "{ends(text)}" ({hack.name}), where the gold is {problem.gold[:40]!r}; an honest'
         f" {honest_kind} answer earns {np.nan_to_num(rival.paid[number])[column]:g}"
     )
 
 
-def _ends(text: str) -> str:
+def ends(text: str) -> str:
     """The beginning and the end of a text, on one line."""
     text = " ".join(text.split())
     return text if len(text) <= 100 else f"{text[:40]} … {text[-55:]}"
@@ -369,7 +382,7 @@ def abbreviated(names: list[str]) -> str:
     return text
 
 
-def _paid(
+def pay_all(
     completions: list[str | list[dict]], rows: list[dict], recipe: Recipe, rewards: list[Callable]
 ) -> np.ndarray:
     """What each reward pays for one completion to each row, of shape (rows, rewards)."""

@@ -7,22 +7,19 @@ fails the audit (exit code 1), and so does a trick around the correct answer tha
 the correct answer given plainly.
 """
 
-import random
 import sys
 
 from console.faults import RecipeError
 from console.terminal import make_command, say
-from data.problems import for_rewards
 from evaluation.audit import (
     Pay,
     abbreviated,
     blind_rewards,
+    sampled,
     score_completions,
     with_incorrect_answers,
     without_reward_models,
 )
-from evaluation.golds import by_gradability
-from schema.names import missing_columns
 from schema.recipe import Recipe
 from schema.rules import tolerance_of
 from training.problem_sets import train_and_validation
@@ -34,13 +31,11 @@ def main(recipe: Recipe, rows: int = 100):
     recipe = without_reward_models(recipe)
     if rows < 1:
         raise RecipeError([f"--rows {rows}: at least one problem is needed"])
-    sample = random.Random(0).sample(train, min(rows, len(train)))
-    if faults := missing_columns(recipe, list(for_rewards(sample[0]))):
-        raise RecipeError(faults)
-    gradable, ungraded = by_gradability(sample, recipe)
+    gradable, ungraded = sampled(recipe, train, rows)
+    count = len(gradable) + len(ungraded)
     say(
-        f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and an"
-        " incorrect answer is not"
+        f"{len(gradable)} of {count} gold answers are accepted when repeated, and an incorrect"
+        " answer is not"
     )
     if recipe.tolerance:
         say(f"  {tolerance_of(recipe)}")

@@ -71,6 +71,8 @@ def main(
         place = "in another terminal, on other GPUs (CUDA_VISIBLE_DEVICES=…)"
         fitted, _ = fitted_to_machine(recipe, gpu)
         say(f"next, {place}: {vllm_command(replace(fitted, machine=this_machine()))}")
+    if any("." in name for name in recipe.rewards):  # not ours
+        say(f"a learner looks for what your rewards overpay: {make_command('attack', recipe)}")
     say(f"next: {make_command(trained[-1], recipe)}")
     return findings
 

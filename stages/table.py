@@ -114,10 +114,7 @@ ROWS = (
         options=(
             GPU,
             Option(
-                "--show",
-                "print every value, and where it comes from",
-                kind="flag",
-                variable="SHOW",
+                "--show", "print every value, and where it comes from", kind="flag", variable="SHOW"
             ),
             Option(
                 "--vllm-server",
@@ -169,10 +166,7 @@ ROWS = (
         takes_recipe=False,
     ),
     Stage(
-        "recipes",
-        START,
-        "list the recipes: what each is, what it needs, what it reaches",
-        takes_recipe=False,
+        "recipes", START, "list the recipes: what each is, needs and reaches", takes_recipe=False
     ),
     Target("test", START, "run the tests that take seconds, on the CPU", ("TESTS",)),
     Stage(
@@ -211,6 +205,13 @@ ROWS = (
         "score known reward hacks with the recipe's rewards; fails if one earns more than an honest"
         " answer",
         options=(Option("--rows", "how many training problems to score", "int", default=100),),
+        checks=(),
+    ),
+    Stage(
+        "attack",
+        OWN,
+        "let a learner look for incorrect answers that the rewards overpay; fails if it finds one",
+        options=(Option("--seconds", "how long it may look", "count", default=120),),
         checks=(),
     ),
     Stage(

@@ -21,13 +21,13 @@ LONGEST = 500  # lines of a file
 # What the house may have: statements of Python, which no packing of lines makes fewer, lines of
 # tests, and lines of JavaScript, of the page and of the lab. A change that needs more raises its
 # number and says why in its message.
-BUDGET = {"rewards/verifier/": 3_240, "everything else": 14_622}
-TEST_LINES = 24_985
+BUDGET = {"rewards/verifier/": 3_240, "everything else": 14_876}
+TEST_LINES = 25_970
 SCRIPT_LINES = 3_725
 SCRIPTS = [path for name in ("viewer/page", "docs/lab") for path in (ROOT / name).glob("*.js")]
 WIDEST = 100  # columns of a line of Python, which ruff holds, or of JavaScript
 # The words, by white space, of the pages in docs/, of the longest of them, and of the README.
-WORDS = {"docs/": 15_250, "docs/learn.md": 2_600, "README.md": 1_100}
+WORDS = {"docs/": 15_600, "docs/learn.md": 2_600, "README.md": 1_100}
 PAGES = 15  # with the README
 # Words that say nothing of what a name holds. A few are left; their number may only fall.
 VAGUE = set(
