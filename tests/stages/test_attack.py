@@ -13,12 +13,18 @@ from stages import attack
 WEAK = """
 def ends_well(completions, solution, **columns):
     answers = [c[0]["content"].split("<answer>")[-1].split("</answer>")[0] for c in completions]
-    return [float({rule}) for answer, gold in zip(answers, solution)]
+    return [float(answer.endswith(gold)) for answer, gold in zip(answers, solution)]
+"""
+MENDED = """
+from rewards import correct_answer
+
+def ends_well(completions, solution, **columns):
+    return correct_answer(completions, solution)
 """
 
 
 def test_it_writes_a_test_that_fails_until_the_reward_is_mended(own_file, tmp_path, capsys):
-    own_file("own.py", WEAK.format(rule="answer.endswith(gold)"))
+    own_file("own.py", WEAK)
     overrides = ["rewards={own.ends_well: {}}", f"output_dir={tmp_path}/run"]
     with pytest.raises(SystemExit) as failed:
         attack.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides))
@@ -36,7 +42,7 @@ def test_it_writes_a_test_that_fails_until_the_reward_is_mended(own_file, tmp_pa
     for case in written_cases:
         with pytest.raises(AssertionError):
             check(case)
-    own_file("own.py", WEAK.format(rule="answer == gold"))
+    own_file("own.py", MENDED)
     for case in written_cases:
         check(case)
 

@@ -248,7 +248,8 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(
     tiny = "recipes/tiny-arithmetic.yaml"
     # async functions, of the answer, the trainer's state and what is set
     rewards = ["rewards.mine_too.by_progress={weight: 0.01}"]
-    check_recipe(tiny, [*rewards, "rewards.mine.cites={weight: 0.001, bonus: 1}"])
+    out = check_recipe(tiny, [*rewards, "rewards.mine.cites={weight: 0.001, bonus: 1}"])
+    assert "overpay: make attack ARGS=" in out
     out = check_recipe(tiny, ["rewards={mine_too.sees_no_text: {}}"])
     [warning] = [line for line in out.splitlines() if "honest" in line or "teaches" in line]
     assert "rewards.mine_too.sees_no_text: pays 0 for each of 53 kinds" in warning
