@@ -29,6 +29,8 @@ from stages.table import STAGES, Option, Stage
 MISTAKE = 2  # exit code
 DEFAULT_RECIPE = "tiny-arithmetic"
 RATE_SEED = 101  # none of those of `make seeds`, which then judge the chosen rate afresh
+# Names with commas between them. Other signs beside a comma are those of one odd name.
+PLAIN_LIST = re.compile(r"[\w./-]+(,+[\w./-]*)+")
 
 
 def main(words: list[str]):
@@ -143,7 +145,7 @@ def _several(variable: str, words: list[str]) -> list[str]:
     """The values of an option that may hold several. Raises RecipeError where commas are between
     them, as in `RUNS=a,b`."""
     for word in words:
-        if "," in word and not Path(word).exists():
+        if PLAIN_LIST.fullmatch(word) and not Path(word).exists():
             raise RecipeError(
                 [
                     f"{variable}={word}: a space separates several: write "

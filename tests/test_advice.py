@@ -19,6 +19,7 @@ from tests.test_rooms import FILES, tree
 # The functions whose messages advise to resume a run, and the file of the test that does.
 FOLLOWED = {
     "_call": "docs/test_judge.py",
+    "_run": "stages/test_methods.py",
     "_leave_after_signal": "faults/test_interrupted.py",
     "_remedy": "test_advice.py",
     "ended_by_signal": "faults/test_interrupted.py",

@@ -30,7 +30,7 @@ def followed(own_file, tmp_path):
 
 def test_its_commands_do_what_they_promise(followed, tmp_path):
     commands = re.findall(r"^make (\w+) RECIPE=mine", PAGE, re.M)
-    assert commands == ["check", "audit", "grpo"]
+    assert commands == ["check", "audit", "attack", "grpo"]  # attack: test_attack.py
     out = [f"output_dir={tmp_path}/out"]
     checked = run_stage("check", followed, *out)
     assert "mine.sums" in checked.stdout and "ready" in checked.stdout

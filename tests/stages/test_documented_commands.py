@@ -159,9 +159,12 @@ def require_well_formed(words: list[str], clone: Path):
 
 
 def headings(page: Path) -> set[str]:
-    """As GitHub names them in links."""
-    found = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in found}
+    """As GitHub names them in links; of a page of HTML, its ids."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".html":
+        return set(re.findall(r'\bid="([\w-]+)"', text))
+    titles = re.findall(r"^#+ (.*)", text, re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize(
