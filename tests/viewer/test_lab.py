@@ -3,8 +3,11 @@ what a run learns. tests/viewer/test_browser_lab.py compares the page with it, n
 
 import ast
 import inspect
+import json
+import re
 import textwrap
 from collections import defaultdict
+from html import escape
 from types import MethodType, SimpleNamespace
 
 import numpy as np
@@ -16,6 +19,7 @@ from trl.trainer import grpo_trainer
 
 from schema.recipe import load_recipe
 from tests.bench.sizes import SHAPES, held, table, table_of_page
+from tests.support import ROOT
 from tests.tables import cases
 from tests.viewer import bandit
 from training.memory import estimate
@@ -276,3 +280,16 @@ def test_the_labs_memory_is_at_the_recipes_precision():
             totals[way] = [sum(parts.values()) for parts in methods.values()]
         assert all(ppo > grpo > dpo for ppo, grpo, dpo in totals.values())
         assert totals["full"] > totals["LoRA"] > totals["QLoRA"]
+
+
+def test_the_recorded_attack_is_that_of_the_bench():
+    recorded = json.loads((ROOT / "tests/bench/attack.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/lab/index.html").read_text(encoding="utf-8")
+    [table] = re.findall(r'<table id="attack">(.*?)</table>', page, re.S)
+    rows = {}
+    for entry in recorded["rounds"]:
+        text = escape(entry["text"]).replace("\n", "<br>")
+        rows[f"<tr><td>{entry['round']}<td>{entry['attacks']:.0%}<td><code>{text}</code>"] = entry
+    shown = table.strip().splitlines()[1:]
+    assert len(shown) == 4
+    assert set(shown) <= rows.keys()
