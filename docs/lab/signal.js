@@ -55,8 +55,8 @@ widget("signal", (part, settings) => {
 
 widget("batches", (part, settings) => {
   const figure = chart(part.querySelector(".chart"));
-  const edges = Array.from({ length: 34 }, (_, i) => -4.125 + i / 4);
-  const x = edges.slice(1).map((edge) => edge - 0.125);
+  const edges = Array.from({ length: 66 }, (_, i) => -4.0625 + i / 8); // an eighth is mid-bar
+  const x = edges.slice(1).map((edge) => edge - 1 / 16);
   const rewardsOfRun = RUN.steps.map(({ groups }) =>
     groups.map(({ completions }) => completions.map(({ reward }) => reward)),
   );
