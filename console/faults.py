@@ -18,6 +18,7 @@ REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedE
 # SIGHUP means that the terminal is gone.
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
 OUT_OF_MEMORY = 4  # exit code
+TOO_FEW_CORRECT = 5  # exit code
 TEMPLATE = "the chat template"
 NO_MEMORY = "out of memory; `make memory` says what the recipe needs"
 
@@ -84,9 +85,17 @@ class RecipeError(Exception):
     """A user's mistakes. Printed, it is a line for each of its `faults`; a plain text is a fault
     without a place."""
 
+    exit_code = 2
+
     def __init__(self, faults: Iterable[Fault | str]):
         self.faults = [fault if isinstance(fault, Fault) else Fault("", fault) for fault in faults]
         super().__init__("\n".join(map(str, self.faults)))
+
+
+class TooFewCorrect(RecipeError):
+    """The completions that a warm start would learn from hold too few correct ones."""
+
+    exit_code = TOO_FEW_CORRECT
 
 
 class NotReached(RecipeError):

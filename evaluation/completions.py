@@ -31,7 +31,7 @@ from runs.files import (
     weights_hash,
 )
 from runs.identity import MERGED_FROM, find_run, require_merged_from
-from runs.records import CONTROL
+from runs.records import BASE, CONTROL
 from runs.state import RunState
 from schema.names import no_such_folder
 from schema.recipe import Recipe
@@ -61,7 +61,7 @@ def stages_of(recipe: Recipe) -> list[Contestant]:
         RecipeError: a stage's folder holds a run of another recipe, or one that began from another
             warm start than the one beside it.
     """
-    contestants = [Contestant("base", recipe)]
+    contestants = [Contestant(BASE, recipe)]
     for stage in STAGES:
         if finished(recipe.stage_dir(stage)):
             run = find_run(recipe, stage)
@@ -81,7 +81,10 @@ def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
 
 def named_model(recipe: Recipe, path: str) -> Contestant:
     """A model that the user names: a whole model replaces the recipe's base, with its own tokenizer
-    and unquantised; an adapter is put on that base. Raises RecipeError where no folder is there."""
+    and unquantised; an adapter is put on that base; `base` is that base itself. Raises RecipeError
+    where no folder is there."""
+    if path == BASE:
+        return Contestant(BASE, recipe)
     if problem := no_such_folder(path):
         raise RecipeError([f"MODEL={path}: {problem}"])
     folder = Path(path).resolve()

@@ -10,7 +10,7 @@ correct; docs/study/methods/ holds such lines too:
 - `samples`, and `correct`: of a problem's samples how many are, a digit for each problem
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,9 @@ from evaluation.pages import page
 from evaluation.report import Answered
 from evaluation.statistics import over_seeds
 from runs.files import write_whole
+from runs.records import BASE
 
-BASE, CONTROL = "base", "GRPO"
+CONTROL = "GRPO"
 PANELS = {"greedy": "greedily", "sampled": "sampled at temperature 1"}
 
 
@@ -75,25 +76,31 @@ def row(lines: list[dict], name: str) -> dict:
 
 
 def sentence(lines: list[dict], names: Sequence[str]) -> str:
-    """Which method is the most correct greedily, and from which others its difference does not
-    exceed the interval over seeds. One seed, or no spread over seeds, makes no interval."""
-    shares = {name: scores(lines, name, "greedy").mean(1) for name in names}
+    """Which method is the most correct greedily, and from which others, or the base, its difference
+    does not exceed the interval over seeds. One seed, or no spread over seeds, makes no
+    interval."""
+    shares = {name: scores(lines, name, "greedy").mean(1) for name in (BASE, *names)}
     best = max(shares, key=lambda name: shares[name].mean())
+    seeds = f"{len(shares[best])} seeds" if len(shares[best]) > 1 else "one seed"
+    if best == BASE:
+        return f"On these problems no method is more correct than the base ({seeds})."
     rivals = []
     for name in shares:
         mean, half = over_seeds(shares[best] - shares[name])
         if name != best and (mean <= half or np.ptp(shares[best] - shares[name]) < 1e-9):
-            rivals.append(name)
+            rivals.append("the base" if name == BASE else name)
     certainty = f"but not surely more than {', '.join(rivals)}"
     if not rivals:
-        certainty = "by more than the 95% interval to each other"
-    seeds = f"{len(shares[best])} seeds" if len(shares[best]) > 1 else "one seed"
-    return f"On these problems {best} is the most correct, {certainty} ({seeds})."
+        certainty = "by more than the 95% interval of its lead over the base and each other method"
+    return (
+        f"On these problems {best} is the most correct, {certainty} ({seeds}). The same problems"
+        " chose it, so expect a smaller lead on others."
+    )
 
 
-def write(folder: Path, lines: list[dict], left_out: Sequence[str] = ()) -> str:
-    """Write report.md and methods.png, and return the former. `left_out`: the methods whose
-    completions held too few correct ones to learn from."""
+def write(folder: Path, lines: list[dict], left_out: Mapping[str, str] | None = None) -> str:
+    """Write report.md and methods.png, and return the former. `left_out`: the folder of the
+    completions that held too few correct ones to learn from, by method."""
     by_name = {line["method"]: line for line in lines}
     names = [name for name in by_name if name != BASE]
     base = scores(lines, BASE, "greedy")
@@ -104,8 +111,9 @@ def write(folder: Path, lines: list[dict], left_out: Sequence[str] = ()) -> str:
         "n": base.shape[1],
         "base": in_percent(base.mean(1)),
         "samples": max(line["samples"] for line in lines),
+        "sampled_n": scores(lines, BASE, "sampled").shape[1],
         "control": CONTROL,
-        "left_out": left_out,
+        "left_out": sorted((left_out or {}).items()),
     }
     draw(folder / "methods.png", lines, names)
     write_whole(folder / "report.md", page("methods.md", content))

@@ -27,7 +27,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from console import terminal
-from console.faults import Fault, RecipeError
+from console.faults import Fault, RecipeError, TooFewCorrect
 from console.terminal import make_command, say
 from data import prompt
 from evaluation.completions import Contestant, StoredCompletions, completion_settings, judged
@@ -365,8 +365,12 @@ def completions_to_learn_from(
 
 
 def solutions_to_learn(recipe: Recipe, stored: StoredCompletions) -> AcceptedSolutions:
-    """The solutions that the warm start learns from. Raises RecipeError where completions are
-    missing, or the accepted solutions do not fill a batch."""
+    """The solutions that the warm start learns from.
+
+    Raises:
+        RecipeError: completions are missing. TooFewCorrect: the accepted solutions do not fill a
+            batch.
+    """
     if stored.missing():
         folder = stored.file.parent
         first = f"run `{make_command('rejection-sampling', recipe)}` first"
@@ -391,7 +395,7 @@ def solutions_to_learn(recipe: Recipe, stored: StoredCompletions) -> AcceptedSol
             f" takes ({batch:,}). Raise its `samples` or `problems`, or leave the key out to learn"
             " from the data's worked solutions"
         )
-        raise RecipeError([Fault(recipe.place("data", "rejection_sampling"), message)])
+        raise TooFewCorrect([Fault(recipe.place("data", "rejection_sampling"), message)])
     return AcceptedSolutions(rows, figures)
 
 

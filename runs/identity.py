@@ -90,10 +90,10 @@ def _require_no_successor(recipe: Recipe, stage: str):
     for successor, description in STAGES.items():
         folder = recipe.stage_dir(successor)
         if stage == "sft" and description.warm_start and has_training(folder):
+            command = command_elsewhere(recipe, chain() or stage)
             message = (
                 f"{folder} began from the warm start in {path}, which would be another one: give"
-                f" the longer one its own folder: {_command_elsewhere(recipe, stage)}. Or move"
-                f" {folder} away"
+                f" the longer one its own folder: {command}. Or move {folder} away"
             )
             raise RecipeError([message])
 
@@ -168,8 +168,27 @@ def conflict(recipe: Recipe, run: RunState, to_train: bool = False) -> Fault | N
     Args:
         to_train: whether the stage is to be trained, and so may go on for more steps.
     """
-    if run.is_new:
+    lines_by_key = differences(recipe, run)
+    if not lines_by_key:
         return None
+    stage = run.folder.name
+    lines = ["a run of another recipe is there:", *lines_by_key.values()]
+    if list(lines_by_key) == [f"{stage}.max_steps"]:
+        reason = _why_not_longer(recipe, run)
+        if to_train and reason is None:
+            return None
+        lines.append(reason or f"Or train it on: {make_command(stage, recipe)}")
+    command = command_elsewhere(recipe, chain() or stage)
+    lines.append(f"Give this run its own folder: {command}")
+    lines.append("Or copy the recipe under a new name, or move that run away.")
+    return Fault(str(run.folder), "\n".join(lines))
+
+
+def differences(recipe: Recipe, run: RunState) -> dict[str, str]:
+    """A line for each key, by its name, in which a recipe would train a stage otherwise than the
+    run in its folder was trained. Empty for a new run."""
+    if run.is_new:
+        return {}
     stage = run.folder.name
     local = to_machine(recipe)
     resolved = without_place(local.resolved())
@@ -180,21 +199,11 @@ def conflict(recipe: Recipe, run: RunState, to_train: bool = False) -> Fault | N
         default = precision(this_machine(), local.model.dtype)["bf16"]
         wanted.setdefault(key, default)
         trained.setdefault(key, default)
-    keys = sorted(wanted.keys() | trained.keys())
-    differing = [key for key in keys if wanted.get(key) != trained.get(key)]
-    if not differing:
-        return None
-    lines = ["a run of another recipe is there:"]
-    for key in differing:
-        lines.append(f"  {_named(key)}: {trained.get(key)} there, {wanted.get(key)} here")
-    if differing == [f"{stage}.max_steps"]:
-        reason = _why_not_longer(recipe, run)
-        if to_train and reason is None:
-            return None
-        lines.append(reason or f"Or train it on: {make_command(stage, recipe)}")
-    lines.append(f"Give this run its own folder: {_command_elsewhere(recipe, stage)}")
-    lines.append("Or copy the recipe under a new name, or move that run away.")
-    return Fault(str(run.folder), "\n".join(lines))
+    lines = {}
+    for key in sorted(wanted.keys() | trained.keys()):
+        if wanted.get(key) != trained.get(key):
+            lines[key] = f"  {_named(key)}: {trained.get(key)} there, {wanted.get(key)} here"
+    return lines
 
 
 def _why_not_longer(recipe: Recipe, run: RunState) -> str | None:
@@ -270,7 +279,7 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
     return sections
 
 
-def _command_elsewhere(recipe: Recipe, stage: str) -> str:
+def command_elsewhere(recipe: Recipe, target: str) -> str:
     """The user's command with a new output_dir: the recipe's name with the first free number."""
     number = 2
     while Path(f"{recipe.output_dir}-{number}").exists():
@@ -279,7 +288,7 @@ def _command_elsewhere(recipe: Recipe, stage: str) -> str:
     overrides = [word for word in overrides if word.partition("=")[0].strip() != "output_dir"]
     overrides.append(f"output_dir={recipe.output_dir}-{number}")
     arguments = recipe.asked_for | {"ARGS": overrides}
-    return make_command(chain() or stage, replace(recipe, asked_for=arguments))
+    return make_command(target, replace(recipe, asked_for=arguments))
 
 
 def data_of(train: list[dict], validation: list[dict]) -> dict[str, str]:

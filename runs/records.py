@@ -15,9 +15,10 @@ from schema.stages import STAGES
 
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 SAME_QUESTIONS = "same_questions"  # the folder of the questions that every evaluation samples
+BASE = "base"
 CONTROL = "base+example"
 # The labels of a recipe's models, in the order in which they are compared.
-LABELS = ("base", CONTROL, *STAGES)
+LABELS = (BASE, CONTROL, *STAGES)
 COMPLETION_KEYS = ("id", "sample", "tokens", "problem", "gold", "answer", "correct", "strict")
 COMPLETION_KEYS += ("lenient", "truncated")
 VALIDATION = "validation"  # in eval/, the folder of the answers to validation problems

@@ -166,7 +166,7 @@ def begin(name: str, recipe: Recipe, stages: tuple[str, ...]) -> Recipe:
 @contextlib.contextmanager
 def mistakes_reported() -> Iterator[None]:
     """End the program on a user's mistake in the block, with a message from one process only and
-    exit code 2."""
+    the mistake's exit code."""
     on_signals(end, (signal.SIGTERM, signal.SIGHUP))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     write_lines()
@@ -174,7 +174,7 @@ def mistakes_reported() -> Iterator[None]:
         yield
     except (RecipeError, DataError) as error:
         _say_once(str(error))
-        leave(2)
+        leave(getattr(error, "exit_code", RecipeError.exit_code))
     except KeyboardInterrupt:
         if is_main_process():
             print("\nstopped; the same command resumes where it can", file=sys.stderr)

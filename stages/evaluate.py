@@ -58,7 +58,7 @@ def main(
         say()
         say_markdown(table)
     say(f"\nresults: {root}")
-    if validation and recipe.evaluate.benchmarks:
+    if validation and recipe.evaluate.benchmarks and not model:
         say(f"next: {make_command('evaluate', recipe)}")
     trained = [STAGES.get(contestant.label) for contestant in contestants]
     has_policy = any(stage and stage.warm_start for stage in trained)

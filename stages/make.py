@@ -20,13 +20,19 @@ from pathlib import Path
 
 import psutil
 
-from console.faults import EXIT_CODES, RecipeError, ended_by_signal, on_signals
+from console.faults import (
+    EXIT_CODES,
+    TOO_FEW_CORRECT,
+    RecipeError,
+    ended_by_signal,
+    on_signals,
+)
 from console.terminal import make_option
 from schema.stages import CHAIN
 from schema.stages import STAGES as TRAINED
 from stages.table import STAGES, Option, Stage
 
-MISTAKE = 2  # exit code
+MISTAKE = RecipeError.exit_code
 DEFAULT_RECIPE = "tiny-arithmetic"
 RATE_SEED = 101  # none of those of `make seeds`, which then judge the chosen rate afresh
 # Names with commas between them. Other signs beside a comma are those of one odd name.
@@ -47,7 +53,7 @@ def main(words: list[str]):
     running = Running()
     for command in commands(target, as_chosen(os.environ, " ".join(options).split())):
         code = running.code_of(command)
-        if code == MISTAKE:
+        if code in (MISTAKE, TOO_FEW_CORRECT):
             silence_make()
         if code:
             sys.exit(code)

@@ -1,7 +1,7 @@
-"""Spend the same number of sampled completions in each way that the recipe's data allows, seed by
-seed: fine-tuning on worked solutions (SFT), on the model's own correct ones (RFT) in one round and
-in three, GRPO, and distillation where the recipe has that section. Then compare them on the
-validation problems.
+"""Spend at most the same number of sampled completions in each way that the recipe's data allows,
+seed by seed: fine-tuning on worked solutions (SFT), on the model's own correct ones (RFT) in one
+round and in three, GRPO, and distillation where the recipe has that section. Then compare them on
+the validation problems.
 
 GRPO's completions are the budget. What is trained is an ordinary run of a stage, in a folder below
 `outputs/<recipe>/methods/seed-<n>`, and a finished one is not trained again.
@@ -11,23 +11,24 @@ import json
 import os
 import shlex
 import sys
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from console.faults import RecipeError
-from console.terminal import duration, say, say_markdown
+from console.faults import TOO_FEW_CORRECT, Fault, RecipeError
+from console.terminal import make_command, say, say_markdown
 from machine.launch import launched_here, read_for
 from runs.files import json_lines, lock, write_whole
-from runs.records import VALIDATION
-from runs.state import read_run
+from runs.identity import command_elsewhere, differences
+from runs.records import BASE, VALIDATION
+from runs.state import RunState, read_run
 from schema.configs import STEP
 from schema.recipe import Recipe
 from schema.settings import size_of_run
 from schema.stages import finished
-from stages.make import DEFAULT_RECIPE, MISTAKE, Running, launcher, recipe_words
+from stages.make import DEFAULT_RECIPE, Running, launcher, recipe_words
 from stages.seeds import read_seeds
 from training.problem_sets import load_train
 
@@ -68,17 +69,29 @@ class Seed(NamedTuple):
     folder: Path
     arms: list[Arm]
 
+    def read(self, place: Path, *settings: str) -> Recipe:
+        """The recipe as the stages of a folder read it."""
+        words = [*self.words[1:], f"output_dir={place}", *settings]
+        return read_for(launched_here(), self.words[0], words)
+
 
 def main(recipe: Recipe, seeds: list[str], sft: str | None = None) -> str:
     """Train and evaluate the arms of each seed, and return the page that compares them."""
+    recipe = replace(recipe, asked_for=recipe.asked_for | {"SEEDS": seeds})
+    _require_how_solutions_are_learned(recipe, sft)
+    if sft:
+        recipe = replace(recipe, asked_for=recipe.asked_for | {"SFT": sft})
     asked_for = {"RECIPE": DEFAULT_RECIPE} | recipe.asked_for
     words = recipe_words(asked_for | {"ARGS": shlex.join(asked_for.get("ARGS", ()))})
+    if recipe.settings["grpo"]["eval_steps"]:
+        words.append("grpo.eval_steps=null")  # it takes its last step, as the others do
     root = recipe.stage_dir("methods")
     rows, _ = load_train(recipe)
     runs = []
     for seed in read_seeds(seeds):
         folder = root / f"seed-{seed}"
         runs.append(Seed([*words, f"seed={seed}"], folder, arms_of(recipe, rows, folder, sft)))
+    _require_same(recipe, runs)
     lock(root)
     impossible = _run(list(chain.from_iterable(map(_trainings, runs))))
     for run in runs:
@@ -89,10 +102,38 @@ def main(recipe: Recipe, seeds: list[str], sft: str | None = None) -> str:
 
     lines = list(chain.from_iterable(map(_outcomes, runs)))
     write_whole(root / "outcomes.jsonl", json_lines(lines))
-    text = methods.write(root, lines, sorted(impossible))
+    text = methods.write(root, lines, impossible)
     say_markdown(text.rstrip("\n"))
     say(f"\nresults: {root}")
     return text
+
+
+def _require_how_solutions_are_learned(recipe: Recipe, sft: str | None):
+    """Refuse a second `sft` section, and trl's defaults in place of one: its rate is for the
+    training of all weights, and an untuned rival loses."""
+    if recipe.sft is None and not sft:
+        rate = "1e-5" if recipe.adapter is None else "1e-4"
+        options = recipe.asked_for | {"SFT": f"{{max_steps: 100, learning_rate: {rate}}}"}
+        command = make_command("methods", replace(recipe, asked_for=options))
+        message = "it has no `sft` section, which says how SFT and RFT learn: try values, as"
+        raise RecipeError([Fault(recipe.place(), f"{message} {command}")])
+    if recipe.sft is not None and sft:
+        message = 'SFT is for a recipe without this section: ARGS="sft.max_steps=…" sets its keys'
+        raise RecipeError([recipe.fault("error", ("sft",), message)])
+
+
+def _require_same(recipe: Recipe, seeds: list[Seed]):
+    """Refuse mistakes in what the arms set, and models that other settings trained."""
+    faults = []
+    for seed in seeds:
+        for place, stages, settings in chain.from_iterable(arm.runs for arm in seed.arms):
+            run = RunState.read(place / stages[-1])
+            lines = differences(seed.read(place, *settings), run).values()
+            if lines:
+                faults.append(Fault(str(run.folder), "\n".join(["it was trained with", *lines])))
+    if faults:
+        command = command_elsewhere(recipe, "methods")
+        raise RecipeError([*faults, f"Give this comparison its own folder: {command}"])
 
 
 def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> list[Arm]:
@@ -110,7 +151,8 @@ def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> 
         message = "its completions are the budget of every method: write max_steps"
         raise RecipeError([recipe.fault("error", ("grpo", "max_steps"), message)])
     _, budget, _ = size
-    problems = min(len(rows), budget // max(3, recipe.settings["grpo"]["num_generations"]))
+    share = budget // max(3, recipe.settings["grpo"]["num_generations"])
+    problems = min(len(rows), max(1, share))
     samples = min(MOST_SAMPLES, budget // problems)
     has_start = recipe.sft is not None
     samples_own = recipe.data.rejection_sampling is not None
@@ -118,11 +160,11 @@ def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> 
     has_worked = any(row["reasoning"] for row in rows)
     first = "SFT (the warm start)" if learns_all else "warm start"
     start = first if has_start else "base"
-    settings = ["data.worked=null"] + [f"sft={sft or '{}'}"] * (not has_start)
+    settings = ["data.worked=null"] + [f"sft={sft}"] * (not has_start)
     policies = [folder / "sft" if has_start else None]
     rounds = []
     for number in range(3):
-        drawn = _sampled(problems, (samples + 2 - number) // 3, policies[-1])
+        drawn = _sampled(problems, max(1, (samples + 2 - number) // 3), policies[-1])
         rounds.append((folder / f"rft-{number + 1}-of-3", RFT, [*settings, drawn]))
         policies.append(rounds[-1][0] / "sft")
     at_once = [*settings, _sampled(problems, samples, policies[0])]
@@ -156,42 +198,39 @@ def _trainings(seed: Seed) -> Iterator[tuple[str, list[str]]]:
     trained = {model.name for arm in seed.arms for model in arm.models}
     check = ["check", *seed.words, f"output_dir={seed.folder}", "--fast", "--stages"]
     yield "", [*check, *sorted(trained)]
+    starts = {arm.start for arm in seed.arms}
     for arm in seed.arms:
+        name = "" if arm.name in starts else arm.name  # without it there is nothing to compare
         for place, stages, settings in arm.runs:
             for stage in [] if finished(place / stages[-1]) else stages:
                 words = [stage, *seed.words, f"output_dir={place}", *settings]
-                yield arm.name, [*launcher(stage, os.environ), *words]
+                words += ["--if-needed"] * (stage == RFT[0])  # which says no next command
+                yield name, [*launcher(stage, os.environ), *words]
 
 
 def _evaluations(seed: Seed) -> Iterator[tuple[str, list[str]]]:
-    models = [f"--model={model}" for model in _models(seed)]
+    models = [f"--model={model}" for model in (BASE, *_models(seed))]
     for kind, settings in ASKED.items():
         words = [*seed.words, f"output_dir={seed.folder / kind}", "evaluate.control=false"]
         yield "", ["evaluate", *words, *settings, "--validation", *models]
 
 
 def _models(seed: Seed) -> list[str]:
-    """The base of a seed, and the models that its arms train."""
-    from training.model import base_model
-
-    base = base_model(read_for(launched_here(), seed.words[0], seed.words[1:]))
-    return [base, *map(str, chain.from_iterable(arm.models for arm in seed.arms))]
+    """The models that the arms of a seed train."""
+    return list(map(str, chain.from_iterable(arm.models for arm in seed.arms)))
 
 
-def _run(commands: list[tuple[str, list[str]]]) -> set[str]:
-    """Run the commands, and return the arms for which the completions hold too few correct ones to
-    learn from. The program ends as the first other command does that fails."""
+def _run(commands: list[tuple[str, list[str]]]) -> dict[str, str]:
+    """Run the commands, and return the folder in which completions hold too few correct ones to
+    learn from, by arm. The program ends as the first other command does that fails."""
     running = Running()
-    began = time.monotonic()
-    impossible = set()
-    for number, (arm, words) in enumerate(commands):
-        seconds = (time.monotonic() - began) / max(1, number) * (len(commands) - number)
-        remaining = f", about {duration(seconds)} left" if number > 1 else ""
+    impossible = {}
+    for number, (arm, words) in enumerate(commands, 1):
         [*_, place] = [word for word in words if word.startswith("output_dir=")]
-        say(f"\nmethods: {number + 1} of {len(commands)}, {arm or words[0]}, {place}{remaining}")
+        say(f"\nmethods: {number} of {len(commands)}, {arm or words[0]}, {place}")
         code = 0 if arm in impossible else running.code_of(words)
-        if code == MISTAKE and words[0] == RFT[0]:
-            impossible.add(arm)
+        if code == TOO_FEW_CORRECT and arm:
+            impossible[arm] = place.removeprefix("output_dir=")
             say(f"methods: {arm} is left out")
         elif code:
             say("methods: stopped; the same command goes on")
@@ -204,14 +243,13 @@ def _outcomes(seed: Seed) -> list[dict]:
     from evaluation import compare_runs, methods, report
     from evaluation.completions import named_model
 
-    place = f"output_dir={seed.folder / 'greedy'}"
-    recipe = read_for(launched_here(), seed.words[0], [*seed.words[1:], place])
-    labels = [named_model(recipe, model).label for model in _models(seed)]
+    recipe = seed.read(seed.folder / "greedy")
+    labels = [named_model(recipe, model).label for model in (BASE, *_models(seed))]
     answers = []
     for kind in ASKED:
         folder = seed.folder / kind / "eval/models" / VALIDATION
         answers.append(report.compare(folder, labels).values())
-    facts = [{"arm": methods.BASE, "method": methods.BASE, "completions": 0}]
+    facts = [{"arm": BASE, "method": BASE, "completions": 0}]
     for arm in seed.arms:
         [before] = [fact for fact in facts if fact["arm"] == arm.start]
         about = {"method": arm.name, "start": arm.start, "needs": arm.needs, "seconds": 0.0}

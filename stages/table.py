@@ -283,7 +283,7 @@ ROWS = (
             Option("--validation", "on validation problems instead of the benchmarks", "flag"),
             Option(
                 "--model",
-                "a model (folder or Hub id) or an adapter's folder; for several, say it again",
+                "a model (folder or Hub id), an adapter's folder, or `base`; for several, again",
                 kind="repeated",
                 variable="MODEL",
             ),
@@ -311,8 +311,8 @@ ROWS = (
     Stage(
         "methods",
         MEASURE,
-        "the same completions spent by SFT, RFT, GRPO and distillation, over SEEDS: which one gains"
-        " most on your data?",
+        "at most the same completions spent by SFT, RFT, GRPO and distillation, over SEEDS: which"
+        " one gains most on your data?",
         options=(
             Option("--seeds", "which", "texts", variable="SEEDS", default=("1", "2", "3")),
             Option(

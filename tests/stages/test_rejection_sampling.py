@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from console.faults import TOO_FEW_CORRECT
 from rewards.verifier import STRICT, judge
 from tests.support import read_lines, refused, run_stage, same_weights
 
@@ -131,7 +132,9 @@ def test_too_few_correct_ones_are_told_with_what_to_do(tmp_path):
     accepted = "of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0 kept"
     advice = "fewer than a step of the warm start takes (32). Raise its `samples`"
     for stage in ("rejection-sampling", "sft"):
-        assert f"data.rejection_sampling: {accepted}: {advice}" in refused(stage, *few(tmp_path))
+        done = run_stage(stage, *few(tmp_path), check=False)
+        assert done.returncode == TOO_FEW_CORRECT and "Traceback" not in done.stderr
+        assert f"data.rejection_sampling: {accepted}: {advice}" in done.stdout + done.stderr
     assert not (tmp_path / "sft").exists()
 
 
