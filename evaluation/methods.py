@@ -10,7 +10,7 @@ correct; docs/study/methods/ holds such lines too:
 - `samples`, and `correct`: of a problem's samples how many are, a digit for each problem
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -98,9 +98,8 @@ def sentence(lines: list[dict], names: Sequence[str]) -> str:
     )
 
 
-def write(folder: Path, lines: list[dict], left_out: Mapping[str, str] | None = None) -> str:
-    """Write report.md and methods.png, and return the former. `left_out`: the folder of the
-    completions that held too few correct ones to learn from, by method."""
+def write(folder: Path, lines: list[dict], notes: Sequence[str] = ()) -> str:
+    """Write report.md and methods.png, and return the former. `notes`: what else to know."""
     by_name = {line["method"]: line for line in lines}
     names = [name for name in by_name if name != BASE]
     base = scores(lines, BASE, "greedy")
@@ -113,7 +112,7 @@ def write(folder: Path, lines: list[dict], left_out: Mapping[str, str] | None = 
         "samples": max(line["samples"] for line in lines),
         "sampled_n": scores(lines, BASE, "sampled").shape[1],
         "control": CONTROL,
-        "left_out": sorted((left_out or {}).items()),
+        "notes": notes,
     }
     draw(folder / "methods.png", lines, names)
     write_whole(folder / "report.md", page("methods.md", content))

@@ -102,10 +102,22 @@ def main(recipe: Recipe, seeds: list[str], sft: str | None = None) -> str:
 
     lines = list(chain.from_iterable(map(_outcomes, runs)))
     write_whole(root / "outcomes.jsonl", json_lines(lines))
-    text = methods.write(root, lines, impossible)
+    text = methods.write(root, lines, _notes(recipe, impossible))
     say_markdown(text.rstrip("\n"))
     say(f"\nresults: {root}")
     return text
+
+
+def _notes(recipe: Recipe, impossible: dict[str, str]) -> list[str]:
+    """What the page says besides its figures. `impossible`: see `_run`."""
+    notes = []
+    for name, folder in sorted(impossible.items()):
+        cause = f"whose completions in {folder} held too few correct ones to learn from"
+        notes.append(f"Left out: {name}, {cause}.")
+    if recipe.sft is None and "<answer>" not in (recipe.prompt.system or ""):
+        difference = "which the system prompt does not ask for; GRPO learns what its rewards pay"
+        notes.append(f"SFT and RFT learn to write <think> and <answer> tags, {difference}.")
+    return notes
 
 
 def _require_how_solutions_are_learned(recipe: Recipe, sft: str | None):

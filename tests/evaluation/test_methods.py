@@ -45,8 +45,8 @@ def test_the_page_says_what_each_took_and_gained(tmp_path):
 
 def test_one_seed_has_no_interval(tmp_path):
     lines = [line for line in two_seeds() if line["seed"] == 1]
-    text = write(tmp_path, lines, {"RFT in three rounds": "x/seed-1/rft-1-of-3"})
-    assert "\nLeft out: RFT in three rounds, whose completions in x/seed-1/rft-1-of-3 held" in text
+    text = write(tmp_path, lines, ["Left out: RFT.", "They learn <answer> tags."])
+    assert "\nLeft out: RFT.\n\nThey learn <answer> tags.\n" in text
     assert "| 100.0 | +100.0 | +75.0 | +100.0 | +25.0 | 25.0 |" in text and "±" not in text
     assert "RFT is the most correct, but not surely more than the base, GRPO (" in text
 

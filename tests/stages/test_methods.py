@@ -86,7 +86,7 @@ def compare(tmp_path, monkeypatch):
 
         monkeypatch.setattr(methods.Running, "code_of", code_of)
         monkeypatch.setattr(methods, "_outcomes", lambda seed: [])
-        monkeypatch.setattr(report, "write", lambda folder, lines, left_out: str(left_out))
+        monkeypatch.setattr(report, "write", lambda folder, lines, notes: "\n".join(notes))
         words = [f"output_dir={tmp_path}/x", *overrides]
         return methods.main(load_recipe(TOY, words), ["1"], sft), commands
 
@@ -96,7 +96,7 @@ def compare(tmp_path, monkeypatch):
 def test_only_too_few_correct_completions_leave_an_arm_out(compare, tmp_path):
     codes = {("rft", "rejection-sampling"): TOO_FEW_CORRECT}
     text, commands = compare(codes=codes)
-    assert text == str({"RFT": f"{tmp_path}/x/methods/seed-1/rft"})
+    assert text.startswith(f"Left out: RFT, whose completions in {tmp_path}/x/methods/seed-1/rft ")
     greedy = commands[-2]
     assert "--model=base" in greedy and not any("/rft/sft" in word for word in greedy)
     with pytest.raises(SystemExit) as stopped:
@@ -131,7 +131,10 @@ def test_how_solutions_are_learned_is_said_once(compare):
     _, *options = shlex.split(line)[1:]
     values = dict(option.split("=", 1) for option in options)
     assert values["SEEDS"] == "1"
-    assert compare("sft=null", sft=values["SFT"])[1]
+    asks = "prompt.system='Put the answer into <answer> tags.'"
+    assert compare("sft=null", asks, sft=values["SFT"])[0] == ""
+    boxed = compare("sft=null", r"prompt.system='Use \boxed{}.'", sft=values["SFT"])[0]
+    assert boxed.startswith("SFT and RFT learn to write <think> and <answer> tags, which the")
 
 
 def test_models_of_other_settings_are_not_reported(compare, tmp_path):
@@ -158,14 +161,14 @@ def test_models_of_other_settings_are_not_reported(compare, tmp_path):
 
 @pytest.mark.slow
 def test_a_stopped_comparison_goes_on(chain, tmp_path, monkeypatch, capsys):
-    """The warm start and GRPO are there; RFT, distillation and the answers are made."""
+    """The warm start is there; the rest is made."""
     words = ["recipes/tiny-distill.yaml", f"output_dir={tmp_path}", f"teacher={chain / 'grpo'}"]
     words += [
         *CHAIN,
         "distill.per_device_train_batch_size=32",
         "data.train=[arithmetic: {digits: 1}]",
     ]
-    copied(chain, tmp_path / "methods/seed-42", "sft", "grpo")
+    copied(chain, tmp_path / "methods/seed-42", "sft")
     commands = []
 
     def code_of(self, command: list[str]) -> int:
@@ -180,7 +183,7 @@ def test_a_stopped_comparison_goes_on(chain, tmp_path, monkeypatch, capsys):
         methods.main(recipe, ["42"])
     assert stopped.value.code == 75 and commands == ["check", "rejection-sampling", "sft"]
     methods.main(recipe, ["42"])
-    assert "sft" not in commands[3:5] and commands.count("grpo") == 0
+    assert commands[3:5] == ["check", "rejection-sampling"] and commands.count("grpo") == 1
     printed = capsys.readouterr().out
     assert "| GRPO | answers | 256 |" in printed and "| distillation | a teacher | 256 |" in printed
     lines = (tmp_path / "methods/outcomes.jsonl").read_text().splitlines()
