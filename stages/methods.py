@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -75,9 +75,10 @@ class Seed(NamedTuple):
         return read_for(launched_here(), self.words[0], words)
 
 
-def main(recipe: Recipe, seeds: list[str], sft: str | None = None) -> str:
+def main(recipe: Recipe, seeds: Sequence[str], sft: str | None = None) -> str:
     """Train and evaluate the arms of each seed, and return the page that compares them."""
-    recipe = replace(recipe, asked_for=recipe.asked_for | {"SEEDS": seeds})
+    numbers = read_seeds(seeds)
+    recipe = replace(recipe, asked_for=recipe.asked_for | {"SEEDS": numbers})
     _require_how_solutions_are_learned(recipe, sft)
     if sft:
         recipe = replace(recipe, asked_for=recipe.asked_for | {"SFT": sft})
@@ -88,7 +89,7 @@ def main(recipe: Recipe, seeds: list[str], sft: str | None = None) -> str:
     root = recipe.stage_dir("methods")
     rows, _ = load_train(recipe)
     runs = []
-    for seed in read_seeds(seeds):
+    for seed in numbers:
         folder = root / f"seed-{seed}"
         runs.append(Seed([*words, f"seed={seed}"], folder, arms_of(recipe, rows, folder, sft)))
     _require_same(recipe, runs)

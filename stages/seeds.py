@@ -4,6 +4,7 @@ evaluations on the validation problems.
 """
 
 import re
+from collections.abc import Sequence
 
 from console.faults import Fault, RecipeError
 from console.terminal import say, say_markdown
@@ -31,7 +32,7 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
     say(f"\nresults: {file}")
 
 
-def read_seeds(texts: list[str]) -> list[int]:
+def read_seeds(texts: Sequence[str]) -> list[int]:
     """The seeds as numbers, without repeats."""
     seed = TYPES["recipe"]["seed"]
     numbers = []

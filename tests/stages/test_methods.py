@@ -88,7 +88,7 @@ def compare(tmp_path, monkeypatch):
         monkeypatch.setattr(methods, "_outcomes", lambda seed: [])
         monkeypatch.setattr(report, "write", lambda folder, lines, notes: "\n".join(notes))
         words = [f"output_dir={tmp_path}/x", *overrides]
-        return methods.main(load_recipe(TOY, words), ["1"], sft), commands
+        return methods.main(load_recipe(TOY, words), ("1",), sft), commands
 
     return run
 
