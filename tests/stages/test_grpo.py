@@ -404,10 +404,7 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
     adapter = json.loads((tmp_path / "grpo/adapter_config.json").read_text())
     adapted = {name.rpartition(".")[2] for name in adapter["target_modules"]}
     assert adapted == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
-    metrics = read_lines(tmp_path / "grpo/metrics.jsonl")[0]
     assert "best_checkpoint" in json.loads((tmp_path / "grpo/summary.json").read_text())
-    # beta > 0: the start is the reference, and before the first step the policy too
-    assert metrics["kl"] == 0.0
     trained = [weights(tmp_path / stage) for stage in ("sft", "grpo")[not warm :]]
     first, last = trained[0], trained[-1]
     assert first.keys() == last.keys()

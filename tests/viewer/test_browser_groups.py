@@ -162,7 +162,7 @@ def test_why_no_group_can_be_shown_is_told(tab, show, tmp_path):
     made_runs.replace_text(run / "recipe.yaml", "  format_tags: {weight: 0.25}\n", "")
     show("groups/0", "text=Not read: 4 of its files.", run)
     text = main_text(tab)
-    assert "it has the rewards correct_answer, format_tags, and the recipe 1" in text
+    assert "has the rewards correct_answer, format_tags, and the recipe 1" in text
     assert "no completions yet" not in text
 
 
