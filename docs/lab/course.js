@@ -49,7 +49,7 @@ function tally() {
   const count = (kind) => values.filter((value) => value === kind).length;
   quiz.querySelector(".tally").textContent =
     `Guesses: ${count(true)} near the truth, ${count(false)} not, ${count(null)} skipped, of` +
-    ` ${document.querySelectorAll(".guess").length}. This page keeps them, and sends them nowhere.`;
+    ` ${document.querySelectorAll(".guess").length}. The page keeps them until it is loaded anew.`;
 }
 
 function ask(answers) {
@@ -62,10 +62,8 @@ function ask(answers) {
   };
   const buttons = choices.map((choice, i) => make("button", { onclick: () => next(i) }, choice));
   const count = make("b", {}, `${place + 1} of ${QUESTIONS.length}. `);
-  quizzed.replaceChildren(
-    make("p", {}, count, question),
-    make("div", { class: "choices" }, buttons),
-  );
+  const row = make("div", { class: "choices" }, buttons);
+  quizzed.replaceChildren(make("p", {}, count, question), row);
 }
 
 function conclude(answers) {
@@ -78,9 +76,10 @@ function conclude(answers) {
     const link = make("a", { href: `#part-${part}` }, title);
     return make("li", {}, mark, `${question} `, make("b", {}, choices[answer]), `. ${why} `, link);
   });
+  const list = make("ol", { class: "answers-of" }, rows);
   quizzed.replaceChildren(
     make("p", { class: "verdict" }, `Correct: ${scores.join(", then ")} of ${QUESTIONS.length}.`),
-    make("ol", { class: "answers-of" }, rows),
+    make("details", {}, make("summary", {}, "The answers, for after the last part"), list),
     make("button", { onclick: () => ask([]) }, "Once more"),
   );
 }

@@ -450,7 +450,9 @@ def test_the_ten_questions_are_scored_and_lead_back(tab, playground):
         ).wait_for()
         for question in questions:
             assert tab.locator(f"#part-{question['part']} .guess").count() == 1
-        assert quiz.locator("li a").count() == 10
+        assert quiz.locator("li a").count() == 10 and quiz.locator("li a").first.is_hidden()
+        quiz.get_by_text("The answers, for after the last part").click()
+        assert quiz.locator("li a").first.is_visible()
         quiz.get_by_role("button", name="Once more").click()
 
 
