@@ -96,17 +96,14 @@ class Scorer:
         above = np.flatnonzero(excess > ABOVE)
         # No attack, though the contract does not read it: the correct number at the end of a text
         # without a place for an answer, or in a block behind thoughts that are not closed.
-        for readings in (
-            [texts[i] for i in above],
-            [re.sub("</?think>", "", texts[i]) for i in above],
-        ):
-            verdicts = judge_rows(
-                [self.rows[numbers[i]] for i in above],
-                readings,
-                reading=LENIENT,
-                tolerance=self.recipe.tolerance,
-            )
-            excess[above[[verdict.correct is not False for verdict in verdicts]]] = 0.0
+        rows = [self.rows[numbers[i]] for i in above]
+        written = [texts[i] for i in above]
+        without_tags = [re.sub("</?think>", "", text) for text in written]
+        for readings in (written, without_tags):
+            verdicts = judge_rows(rows, readings, reading=LENIENT, tolerance=self.recipe.tolerance)
+            for i, verdict in zip(above, verdicts, strict=True):
+                if verdict.correct is not False:
+                    excess[i] = 0.0
         return excess, paid
 
 
@@ -122,7 +119,10 @@ def _without_exceptions(function: Callable) -> Callable:
                 return [None]
         rewards = []
         for half in (slice(count // 2), slice(count // 2, None)):
-            rows = {n: v[half] if isinstance(v, list) else v for n, v in columns.items()}
+            rows = dict(columns)
+            for name, values in columns.items():
+                if isinstance(values, list):
+                    rows[name] = values[half]
             rewards += tolerant(**rows)
         return rewards
 
@@ -209,10 +209,13 @@ def attack(
     return _simplest(overpaid, scorer) if overpaid else [], history
 
 
-# `Scorer.excess` of what edits make on the problems of these numbers, and the texts.
-def _excess(edits: list[tuple[str, ...]], numbers: Sequence[int], scorer: Scorer) -> tuple:
+def _excess(
+    edits: list[tuple[str, ...]], numbers: Sequence[int], scorer: Scorer
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """`Scorer.excess` of what edits make on the problems of these numbers, and the texts."""
     texts = list(map(text_of, edits, [scorer.problems[number] for number in numbers]))
-    return *scorer.excess(texts, numbers), texts
+    excess, paid = scorer.excess(texts, numbers)
+    return excess, paid, texts
 
 
 def _simplest(overpaid: dict[tuple[str, ...], int], scorer: Scorer) -> list[Attack]:
@@ -231,17 +234,13 @@ def _simplest(overpaid: dict[tuple[str, ...], int], scorer: Scorer) -> list[Atta
             numbers = list(range(len(scorer.problems)))
             excess, paid, texts = _excess([edits] * len(numbers), numbers, scorer)
             overpaid_on = np.flatnonzero(excess > ABOVE).tolist()
-            for best in sorted(overpaid_on, key=lambda number: len(texts[number]))[:1]:
-                attacks.append(
-                    Attack(
-                        edits,
-                        best,
-                        texts[best],
-                        paid[best],
-                        scorer.honest[best],
-                        len(overpaid_on),
-                    )
-                )
+            if not overpaid_on:  # a reward that draws numbers pays otherwise the next time
+                continue
+            best = min(overpaid_on, key=lambda number: len(texts[number]))
+            honest_pay = scorer.honest[best]
+            attacks.append(
+                Attack(edits, best, texts[best], paid[best], honest_pay, len(overpaid_on))
+            )
     by_text = {attack.text: attack for attack in reversed(attacks)}  # of the fewest edits
     return sorted(by_text.values(), key=lambda attack: len(attack.text))
 

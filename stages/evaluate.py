@@ -63,10 +63,11 @@ def main(
     trained = [STAGES.get(contestant.label) for contestant in contestants]
     has_policy = any(stage and stage.warm_start for stage in trained)
     _say_next(recipe, has_policy, model is None)
-    figures = {}
-    for name, answered in models.items():
-        figures[name] = {label: answers.figures for label, answers in answered.items()}
-    return figures
+    return {name: _figures(answered) for name, answered in models.items()}
+
+
+def _figures(answered: dict) -> dict[str, dict]:
+    return {label: answers.figures for label, answers in answered.items()}
 
 
 def _require_benchmarks(recipe: Recipe):

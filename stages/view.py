@@ -25,34 +25,44 @@ STAGES = ("grpo", "distill", "sft")
 def main(runs: list[str], html: Path | None, lab: bool) -> Path:
     """Write the page of some runs, the list of all, or the lab, in which a run may be named for its
     widgets, and open it in a browser. Return its file."""
-    if lab:
-        folders = find_runs(runs, stages=("grpo",))[:1] if runs else []
-    else:
-        folders = find_runs(runs, stages=STAGES)
-    names = ", ".join([*(["the lab"] if lab else []), *map(name_of, folders)])
+    folders = []
+    if runs or not lab:
+        folders = find_runs(runs, stages=("grpo",) if lab else STAGES)
     listed = [] if runs or lab else listed_runs()
     is_list = len(listed) > 1
     file = html or (LIST if is_list else default_file([] if lab else folders))
-    if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
-        message = f"HTML={file}: name a file that ends in .html, in a folder that is there"
-        raise RecipeError([message])
-    if is_list:
+    _require_place(file)
+    if lab:
+        folders = folders[:1]
+        names = ", ".join(["the lab", *map(name_of, folders)])
+        text = standalone_lab(*map(RunState.read, folders))
+    elif is_list:
         write_beside(RunState.read(folders[0]))  # it may go on, and the list links to it
         names = f"{len(listed):,} runs; RUN={folders[0].parent} shows the newest alone"
         text = standalone_list(list(map(RunState.read, listed)), file.parent)
     else:
-        states = list(map(RunState.read, folders))
-        text = standalone_lab(*states) if lab else standalone_page(states)
-    try:
-        write_whole(file, text)
-    except OSError as error:
-        message = f"{file} cannot be written ({error.strerror or error}): name another, HTML=x.html"
-        raise RecipeError([message]) from None
+        names = ", ".join(map(name_of, folders))
+        text = standalone_page(list(map(RunState.read, folders)))
+    _write(file, text)
     size = file.stat().st_size / 2**20
     say(f"view: {names}, written to {file} ({size:.1f} MiB)")
     if not (has_browser() and webbrowser.open(file.resolve().as_uri())):
         say("view: open it in any browser; it needs neither a server nor the network")
     return file
+
+
+def _require_place(file: Path):
+    if file.suffix != ".html" or file.is_dir() or not file.absolute().parent.is_dir():
+        message = f"HTML={file}: name a file that ends in .html, in a folder that is there"
+        raise RecipeError([message])
+
+
+def _write(file: Path, text: str):
+    try:
+        write_whole(file, text)
+    except OSError as error:
+        message = f"{file} cannot be written ({error.strerror or error}): name another, HTML=x.html"
+        raise RecipeError([message]) from None
 
 
 def listed_runs() -> list[Path]:
