@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluation.methods import draw, in_percent, scores
+from runs.records import BASE
 from tests.support import ROOT
 
 STUDY = ROOT / "docs/study/methods"
@@ -39,7 +40,8 @@ class Task:
         completions: the budget of an arm, in sampled completions.
         samples: of a problem, for rejection sampling and for the sampled measure.
         rft_steps: updates of rejection sampling's fine-tuning.
-        limit, sampled_limit: how many problems measure a policy greedily, and sampled.
+        limit, sampled_limit: how many problems measure a policy greedily, and sampled; 0 for none.
+        sft: how a recipe without a warm start fine-tunes on solutions: its arms begin at the base.
     """
 
     recipe: str
@@ -48,11 +50,21 @@ class Task:
     rft_steps: int
     limit: int
     sampled_limit: int
+    sft: str | None = None
 
 
 TASKS = {
     "tiny": Task("recipes/tiny-arithmetic.yaml", 3840, 8, 350, 800, 120),
     "smollm2": Task("recipes/smollm2-arithmetic.yaml", 2880, 8, 80, 400, 120),
+    "svamp": Task(
+        "recipes/qwen-coder-0.5b-svamp.yaml",
+        512,
+        8,
+        16,
+        300,
+        0,
+        "per_device_train_batch_size: 16, learning_rate: 1.0e-4, gradient_checkpointing: false",
+    ),
 }
 
 
@@ -70,13 +82,16 @@ class Arm:
     updates: str
 
 
-def run_stage(name: str, *arguments: object):
+EVERYWHERE: list[str] = []  # settings of all stages, such as where a model lies
+
+
+def run_stage(name: str, recipe: str, *arguments: object):
     """Run a stage to its end, however long that takes.
 
     Raises:
         CalledProcessError: it failed; what it printed stands above.
     """
-    words = [sys.executable, "-m", "stages", name, *map(str, arguments)]
+    words = [sys.executable, "-m", "stages", name, recipe, *EVERYWHERE, *map(str, arguments)]
     subprocess.run(words, cwd=ROOT, check=True, stdout=sys.stderr)
 
 
@@ -87,7 +102,10 @@ def stage(name: str, task: Task, seed: int, folder: Path, *settings: object):
     run_stage(name, task.recipe, f"seed={seed}", f"output_dir={folder}", *settings)
 
 
-def warm_start(task: Task, seed: int, folder: Path) -> Path:
+def warm_start(task: Task, seed: int, folder: Path) -> Path | str:
+    """The folder of the warm start, or `base` where the recipe has none."""
+    if task.sft:
+        return BASE
     stage("sft", task, seed, folder.parent / "warm-start")
     return folder.parent / "warm-start/sft"
 
@@ -97,7 +115,7 @@ def grpo(*settings: str):
 
     def train(task: Task, seed: int, folder: Path) -> Path:
         first = warm_start(task, seed, folder)
-        if not (folder / "sft").exists():
+        if first != BASE and not (folder / "sft").exists():
             shutil.copytree(first, folder / "sft")
         stage("grpo", task, seed, folder, *settings)
         return folder / "grpo"
@@ -106,12 +124,15 @@ def grpo(*settings: str):
 
 
 def rejection_settings(
-    task: Task, policy: Path, problems: int, samples: int, steps: float
+    task: Task, policy: Path | str, problems: int, samples: int, steps: float
 ) -> list[str]:
     """What a warm start of rejection sampling from a policy has in place of the recipe's."""
     own = f"problems: {problems}, samples: {samples}, keep: {samples}"
-    settings = [f"data.rejection_sampling={{{own}, model: {policy}}}"]
+    if policy != BASE:
+        own += f", model: {policy}"
+    settings = [f"data.rejection_sampling={{{own}}}"]
     settings += ["data.worked=null"] * (task.recipe != TASKS["tiny"].recipe)
+    settings += [f"sft={{{task.sft}}}"] * bool(task.sft)
     settings += [f"sft.max_steps={round(task.rft_steps * steps)}"]
     return settings
 
@@ -209,6 +230,17 @@ ARMS = {
             "80 of 16, 46 of 64",
         ),
     },
+    "svamp": {
+        "base": Arm(warm_start, 0, "-"),
+        "GRPO": Arm(grpo("grpo.eval_steps=null"), 512, "8 of 64"),
+        "RFT": Arm(rejection(), 512, "16 of 16"),
+        "RFT, twice the updates": Arm(rejection(steps=2), 512, "32 of 16"),
+        "GRPO, each batch twice": Arm(
+            grpo("grpo.eval_steps=null", "grpo.num_iterations=2", "grpo.max_steps=16"),
+            512,
+            "16 of 64",
+        ),
+    },
 }
 
 # The arms that one method has at several budgets, for the picture.
@@ -247,6 +279,8 @@ def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list
         ("greedy", 1, 0, task.limit),
         ("sampled", task.samples, 1, task.sampled_limit),
     ]:
+        if not limit:
+            continue
         place = folder / name
         settings = [f"evaluate.samples={samples}", f"evaluate.temperature={temperature}"]
         settings += [f"evaluate.limit={limit}", "evaluate.control=false"]
@@ -351,6 +385,7 @@ def main():
     parser.add_argument("task", nargs="?", choices=list(TASKS), default="tiny")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--arms", nargs="+", default=[])
+    parser.add_argument("--set", nargs="+", default=[], help="KEY=VALUE for all stages")
     parser.add_argument("--tuning", action="store_true", help="the table of the seeds that choose")
     parser.add_argument("--control", default="RFT", help="the arm that others are compared with")
     parser.add_argument("--file", type=Path, default=Path("methods.png"), help="the picture")
@@ -358,6 +393,7 @@ def main():
     file = STUDY / f"{options.task}.jsonl"
     if options.verb == "run":
         os.environ["OMP_NUM_THREADS"] = "1"
+        EVERYWHERE.extend(options.set)
         run(options.task, options.seeds, options.arms, file)
     else:
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
