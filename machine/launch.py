@@ -119,12 +119,7 @@ def launch(accelerate: str | None, processes: str | None, machines: int | None =
     if not file.is_file():
         hint = nearest_or_all(accelerate, sorted(path.stem for path in file.parent.glob("*.yaml")))
         raise RecipeError([f"ACCELERATE={accelerate}: there is no file {file}{hint}"])
-    try:
-        values = value_of(text_of(file))
-    except Unreadable as error:
-        raise RecipeError([Fault(str(file), str(error))]) from None
-    if not isinstance(values, dict):
-        raise RecipeError([Fault(str(file), "is no file for accelerate")])
+    values = _values_of(file)
     values["num_processes"] = count or values.get("num_processes", 1)
     values["num_machines"] = machines or values.get("num_machines", 1)
     values["asked"] = count is not None
@@ -132,6 +127,17 @@ def launch(accelerate: str | None, processes: str | None, machines: int | None =
         if type(values[key]) is not int or values[key] < 1:
             message = f"{key}: expected a whole number of at least 1, got {values[key]!r}"
             raise RecipeError([Fault(str(file), message)])
+    return values
+
+
+def _values_of(file: Path) -> dict:
+    """What a file of accelerate_configs/ sets."""
+    try:
+        values = value_of(text_of(file))
+    except Unreadable as error:
+        raise RecipeError([Fault(str(file), str(error))]) from None
+    if not isinstance(values, dict):
+        raise RecipeError([Fault(str(file), "is no file for accelerate")])
     return values
 
 
@@ -174,6 +180,12 @@ def not_installed(recipe: Recipe, stages: Sequence[str], launched: dict) -> list
         compiler_fault = hardware.no_compiler()
         if compiler_fault:
             faults.append(Fault("this machine", compiler_fault))
+    return faults + _absent_models(recipe, stages)
+
+
+def _absent_models(recipe: Recipe, stages: Sequence[str]) -> list[Fault]:
+    """The models of other runs that these stages read and that are not there."""
+    faults = []
     solutions = recipe.data.rejection_sampling
     samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
     if samples_solutions and solutions and solutions.model and not finished(solutions.model):
