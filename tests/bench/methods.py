@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -261,19 +262,26 @@ CURVES = {
 }
 
 
-def outcomes_of(file: Path, samples: int) -> list[int]:
-    """How many of a problem's samples are correct, a number for each problem, in their order."""
-    correct: dict[int, int] = {}
+# What a greedy answer is, besides correct, by the measure that counts it (evaluation/methods.py).
+READINGS = {
+    "lenient": lambda answer: answer["lenient"],
+    "answered": lambda answer: answer["answer"] is not None,
+}
+
+
+def outcomes_of(file: Path, samples: int, counts: Callable = itemgetter("correct")) -> list[int]:
+    """How many of a problem's samples count, a number for each problem, in their order."""
+    numbers: dict[int, int] = {}
     for line in file.read_text(encoding="utf-8").splitlines()[1:]:
         answer = json.loads(line)
-        correct[answer["id"]] = correct.get(answer["id"], 0) + answer["correct"]
-    assert max(correct.values()) <= samples
-    return [correct[number] for number in sorted(correct)]
+        numbers[answer["id"]] = numbers.get(answer["id"], 0) + counts(answer)
+    assert max(numbers.values()) <= samples
+    return [numbers[problem] for problem in sorted(numbers)]
 
 
 def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list[int]]:
     """Answer the test problems (held-out ones, for a seed that tunes) greedily, and some of them
-    eight times at temperature 1."""
+    eight times at temperature 1, and return the outcomes by measure."""
     counts = {}
     for name, samples, temperature, limit in [
         ("greedy", 1, 0, task.limit),
@@ -293,6 +301,8 @@ def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list
             if not path.name.endswith(".seconds.jsonl")
         ]
         counts[name] = outcomes_of(file, samples)
+        for reading, is_read in READINGS.items() if name == "greedy" else ():
+            counts[reading] = outcomes_of(file, samples, is_read)
     return counts
 
 
@@ -314,7 +324,7 @@ def run(name: str, seeds: list[int], arms: list[str], file: Path):
             with file.open("a", encoding="utf-8") as handle:
                 for kind, correct in counts.items():
                     line = {"task": name, "arm": arm_name, "seed": seed, "measure": kind}
-                    line["samples"] = 1 if kind == "greedy" else task.samples
+                    line["samples"] = task.samples if kind == "sampled" else 1
                     line |= {"completions": arm.completions, "updates": arm.updates}
                     line["correct"] = "".join(map(str, correct))
                     handle.write(json.dumps(line) + "\n")
