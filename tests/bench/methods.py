@@ -335,6 +335,8 @@ def run(name: str, seeds: list[int], arms: list[str], file: Path):
 # A column's title: which outcomes, and what their shares of correct samples count for.
 MEASURES = {
     "greedily": ("greedy", lambda shares: shares),
+    "read leniently": ("lenient", lambda shares: shares),
+    "holds an answer": ("answered", lambda shares: shares),
     "sampled": ("sampled", lambda shares: shares),
     "pass@8": ("sampled", lambda shares: shares > 0),
 }
@@ -356,23 +358,28 @@ def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> s
     """Markdown: a row for the warm start and for each arm of the control's budget, with its paired
     difference to the control, by measure; of the seeds that choose settings, or of those that
     report."""
-    budget = ARMS[task][control].completions
     lines = [line for line in lines if (line["seed"] > TUNING) is tuning]
+    budget = ARMS[task][control].completions or max(line["completions"] for line in lines)
     lines = [line for line in lines if line["completions"] in (0, budget)]
+    kinds = {line["measure"] for line in lines}
+    measures = {title: of for title, of in MEASURES.items() if of[0] in kinds}
     titles = ["arm", "completions", "updates", "seeds"]
-    for title in MEASURES:
+    for title in measures:
         titles += [title, f"− {control}"]
-    rows = [f"| {' | '.join(titles)} |", "|---|---:|---|---:" + "|---:" * 6 + "|"]
+    rows = [f"| {' | '.join(titles)} |", "|---|---:|---|---:" + "|---:" * 2 * len(measures) + "|"]
     seeds = {arm: {line["seed"] for line in lines if line["arm"] == arm} for arm in ARMS[task]}
     for arm in filter(seeds.get, ARMS[task]):
         first = next(line for line in lines if line["arm"] == arm)
         cells = [arm, f"{first['completions']:,}", first["updates"], str(len(seeds[arm]))]
-        common = [line for line in lines if line["seed"] in seeds[arm] & seeds[control]]
-        for kind, score in MEASURES.values():
+        common = seeds[arm] & seeds[control]
+        if control == BASE:  # which answers alike for all seeds
+            common = seeds[arm] | seeds[BASE]
+        paired = [line for line in lines if line["seed"] in common]
+        for kind, score in measures.values():
             cells.append(in_percent(score(scores(lines, arm, kind)).mean(1)))
             cells.append("")
-            if common and arm != control:
-                own, controls = (score(scores(common, name, kind)) for name in (arm, control))
+            if paired and arm != control:
+                own, controls = (score(scores(paired, name, kind)) for name in (arm, control))
                 cells[-1] = gain(own, controls)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
