@@ -26,6 +26,12 @@ FEW = 50  # validation problems: the 95% interval of an accuracy is then up to 2
 SUGGESTED = 8  # group sizes, at most
 
 
+def begins_at_random(values: Values) -> bool:
+    """Whether GRPO begins with the weights of a tiny model, which were drawn and never trained."""
+    is_tiny = str(values.model.build).startswith("tiny-")
+    return is_tiny and "grpo" in values.sections and "sft" not in values.sections
+
+
 def no_such_model(values: Values) -> dict | None:
     name = values.model.name_or_path
     reason = names.no_such_folder(name) if name else None

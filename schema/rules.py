@@ -102,6 +102,15 @@ MODEL = [
     ),
     Rule("model.name_or_path", conditions.no_such_model, "{reason}"),
     Rule(
+        "model.build",
+        conditions.begins_at_random,
+        "{model.build} begins with random weights, and without an `sft` section nothing teaches it"
+        " to answer: GRPO would find no correct completion to reward. Add worked solutions and"
+        " `sft`, or begin with a pretrained model (base: smollm2-arithmetic.yaml, made by"
+        " `make smollm2`)",
+        WARN,
+    ),
+    Rule(
         "model.dtype",
         lambda values: values.model.dtype == "float16" and "adapter" not in values.sections,
         f"{NO_TRAINING}: add an `adapter` section, or take float32",
