@@ -51,6 +51,7 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
         size = even_batch(len(choosing), at_most, recipe.processes)
         start.args.per_device_eval_batch_size = size or at_most
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
+    resumed_from = start.run.checkpoint  # read now: once it has trained, every run has one
     yield Training(trainer, f"{len(rows):,} problems", rows)
     lines = []
     best = trainer.state.best_model_checkpoint
@@ -66,16 +67,13 @@ def train_on_rewards(start: Start) -> Iterator[Training | Trained]:
     adapter_error = None
     if recipe.adapter is not None and not sharded(trainer):
         adapter_error = check_adapter(trainer, recipe, tokenizer, rows, start.run.folder)
-    resumed_from = None
-    if start.run.checkpoint:
-        resumed_from = Path(start.run.checkpoint).name
     summary = {
         "time": time_used,
         "best_checkpoint": best,
         "best_accuracy": accuracy,
         "adapter_error": adapter_error,
         "stopped": trainer.keep_best.stopped,
-        "resumed_from": resumed_from,
+        "resumed_from": resumed_from and Path(resumed_from).name,
     }
     yield Trained(summary, lines)
 

@@ -91,7 +91,9 @@ def test_a_run_leaves_a_folder_a_person_can_read(chain):
     metrics = read_lines(chain / "grpo/metrics.jsonl")
     assert [line["step"] for line in metrics if "reward" in line] == list(range(1, 9))
     assert "rewards/correct_answer/mean" in metrics[0]
-    time = json.loads((chain / "grpo/summary.json").read_text())["time"]
+    summary = json.loads((chain / "grpo/summary.json").read_text())
+    assert "resumed_from" not in summary and "stopped" not in summary
+    time = summary["time"]
     assert sum(part["share"] for part in time.values()) == pytest.approx(1, abs=0.001)
     assert {name for name in time if time[name]["seconds"]} == {*PARTS}
     logged = sum(line["seconds/sampling"] for line in metrics)
