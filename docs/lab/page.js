@@ -116,10 +116,11 @@ function asking(part, { because }, begin) {
       }
       guesses.set(part.id, isNear);
       verdict.classList.add({ true: "won", false: "lost" }[isNear] || "quiet");
-      verdict.textContent = words;
+      filled(verdict, {}, [words]);
       buttons.replaceWith(verdict);
       if (because) explained.prepend(make("p", {}, because()));
       explained.hidden = false;
+      explained.querySelector(".then").open = innerWidth > 544; // a phone's page is long enough
       verdict.focus({ preventScroll: true });
       tally();
     });
@@ -139,16 +140,13 @@ function dragged(slider, value) {
   const { unit = "" } = slider.dataset;
   const [low, high, guess] = [slider.min, slider.max, slider.value].map(Number);
   const isNear = Math.abs(guess - value) <= 0.1 * (high - low);
-  const marks = [guess, value].map((at, i) => {
-    const style = `left: ${(100 * (at - low)) / (high - low)}%`;
-    return make("span", { class: i ? "of-truth" : "of-guess", style });
-  });
+  const dot = (kind, style = "") => make("span", { class: kind, style });
+  const placed = (at) => `left: ${(100 * (at - low)) / (high - low)}%`;
+  const marks = [dot("of-truth", placed(value)), dot("of-guess", placed(guess))];
   slider.parentElement.replaceWith(make("div", { class: "both", "aria-hidden": true }, marks));
-  const truth = `${number(value, unit ? 1 : 3)}${unit}`;
-  return [
-    isNear,
-    `You guessed ${number(guess)}${unit}, it is ${truth}: ${isNear ? "" : "not "}near.`,
-  ];
+  const guessed = `You guessed ${number(guess)}${unit}, `;
+  const truth = `it is ${number(value, unit ? 1 : 3)}${unit}: ${isNear ? "" : "not "}near.`;
+  return [isNear, [dot("of-guess"), guessed, dot("of-truth"), truth]];
 }
 
 /**
@@ -160,11 +158,8 @@ function player(part, draw, milliseconds = 6000) {
   const element = part.querySelector(".player");
   const { label } = element.dataset;
   let [at, last, timer, ended] = [0, 0, null, null];
-  const play = make(
-    "button",
-    { class: "plays", onclick: () => (timer ? pause() : begin()) },
-    "Play",
-  );
+  const pressed = { class: "plays", onclick: () => (timer ? pause() : begin()) };
+  const play = make("button", pressed, "Play");
   const slider = make("input", { type: "range", min: 0, "aria-label": label });
   const place = make("span", { class: "number" });
   slider.oninput = () => {

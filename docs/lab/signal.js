@@ -2,8 +2,7 @@
 // Which groups teach: variety of answers makes a signal, and the difficulty of the question.
 
 widget("signal", (part, settings) => {
-  const ANSWERS = ["418", "408", "398", "428", "308", "480", "41", "344", "100", "136"];
-  const LOGITS = [2, 1, 0.3, 0.2, 0, -0.3, -0.5, -0.8, -1, -1.2];
+  const { answers: ANSWERS, logits: LOGITS } = SETTINGS.product;
   const GROUPS = 100;
   const X = Array.from({ length: 101 }, (_, i) => i / 100);
   const showBars = columnBars(part, ANSWERS);
@@ -24,8 +23,9 @@ widget("signal", (part, settings) => {
     showBars(chances, null, correct, `Chances of the answers: ${list}`);
     words =
       `At temperature ${number(temperature)} the answer ${ANSWERS[correct]} has a chance of` +
-      ` ${percent(p)} and the entropy is ${fixed(entropy, 2)} nats: ${percent(share)} of the` +
-      ` groups teach, ${number((100 * share) / size, 1)} for every 100 answers drawn.`;
+      ` ${percent(p)} (pass@${size} ${percent(1 - (1 - p) ** size)}), the entropy is` +
+      ` ${fixed(entropy, 2)} nats: ${percent(share)} of the groups teach,` +
+      ` ${number((100 * share) / size, 2)} for every 100 answers drawn.`;
     const x = [...X, p];
     const curve = (of) => X.map((chance) => teaching(chance, of));
     const series = [

@@ -23,16 +23,16 @@ from training import step_rewards
 
 pytestmark = pytest.mark.browser
 POOR_CONTRAST = Path(__file__).with_name("poor_contrast.js").read_text(encoding="utf-8")
+STATED = Path(__file__).with_name("stated_numbers.js").read_text(encoding="utf-8")
+DRAWN = Path(__file__).with_name("drawn.js").read_text(encoding="utf-8")
+CUT = Path(__file__).with_name("cut.js").read_text(encoding="utf-8")
+EXPLAIN = "document.querySelectorAll('.truth').forEach((e) => (e.hidden = false))"
 OPEN = "document.querySelectorAll('details').forEach((e) => (e.open = true))"
 
 
 def test_the_lab_shows_the_numbers_that_numpy_has(tab, playground):
     tab.goto(playground)
     tab.evaluate(OPEN)
-    place = tab.locator("label", has_text="place of the one peak")
-    assert place.locator("output").inner_text() == "5"
-    place.locator("input").fill("7")
-    assert place.locator("output").inner_text() == "7"
     part = tab.locator("#part-bandit")
     part.get_by_role("combobox", name="Algorithm", exact=True).select_option("rloo")
     part.get_by_role("combobox", name="Rewards", exact=True).select_option("two peaks")
@@ -62,7 +62,7 @@ def test_the_lab_can_be_read_in_both_schemes(tab, playground, scheme):
     tab.goto(playground)
     tab.locator(".outcome", has_text="REINFORCE").wait_for(state="attached", timeout=120_000)
     tab.evaluate(OPEN)
-    tab.evaluate("document.querySelectorAll('.truth').forEach((e) => (e.hidden = false))")
+    tab.evaluate(EXPLAIN)
     assert tab.evaluate(POOR_CONTRAST) == []
 
 
@@ -71,14 +71,19 @@ WITHIN = """all => all.map((e) => [e.closest('section').id, e.getBoundingClientR
 
 
 def test_on_a_phone_picture_and_control_are_on_one_screen(tab, playground):
+    """And the page is short, also after all guesses."""
+    tab.emulate_media(reduced_motion="reduce")
     tab.set_viewport_size(PHONE)
     tab.goto(playground)
     tab.wait_for_timeout(200)
     heights = dict(tab.locator(".bench").evaluate_all(WITHIN))
     assert len(heights) == 12 and max(heights.values()) < PHONE["height"], heights
-    assert tab.evaluate("document.documentElement.scrollHeight") <= SCREENS * PHONE["height"]
     player = tab.locator("#part-group .player").bounding_box()
     assert player["y"] + 100 < PHONE["height"]  # what moves first is on the first screen
+    for form in tab.locator(".guess").all():
+        form.locator("button").first.click()
+    tab.locator(".tally", has_text="0 skipped, of 12").wait_for()
+    assert tab.evaluate("document.documentElement.scrollHeight") <= SCREENS * PHONE["height"]
     tab.evaluate(OPEN)
     assert tab.evaluate(FITS)
 
@@ -95,13 +100,12 @@ def bandits(random: np.random.Generator) -> list[tuple[str, str, dict]]:
     """An algorithm, a landscape and settings, each pair of the first two once."""
     pairs = [(name, landscape) for name in bandit.ALGORITHMS for landscape in bandit.LANDSCAPES]
     problems = []
+    ranges = {"learning_rate": (0.1, 4), "temperature": (0.3, 2), "epsilon": (0.05, 0.6)}
+    ranges |= dict.fromkeys(("beta", "noise", "offset"), (0, 0.3))
     for i, (algorithm, landscape) in enumerate(pairs):
-        settings = {"num_generations": int(random.integers(2, 33)), "max_steps": 20}
-        settings |= {"num_iterations": int(random.integers(1, 5))}
-        settings |= {"learning_rate": random.uniform(0.1, 4), "temperature": random.uniform(0.3, 2)}
-        settings |= {"epsilon": random.uniform(0.05, 0.6), "beta": random.uniform(0, 0.3)}
-        settings |= {"peak": i % bandit.ACTIONS, "noise": random.uniform(0, 0.3)}
-        settings |= {"offset": random.uniform(0, 0.3)}
+        settings = {name: random.uniform(*ends) for name, ends in ranges.items()}
+        settings |= {"num_generations": int(random.integers(2, 33)), "max_steps": 20}
+        settings |= {"num_iterations": int(random.integers(1, 5)), "peak": i % bandit.ACTIONS}
         settings |= {"logits": random.standard_normal(bandit.ACTIONS).tolist()}
         settings |= {"scale_rewards": ("group", "none")[i % 2], "matched": i % 4 < 2}
         problems.append((algorithm, landscape, settings | {"seed": int(random.integers(2**32))}))
@@ -119,7 +123,7 @@ def test_a_run_of_the_page_ends_before_a_number_becomes_infinite(tab, playground
 
 def test_the_pages_bandit_is_numpys(tab, playground):
     tab.goto(playground)
-    problems = bandits(np.random.default_rng(0))
+    problems = bandits(np.random.default_rng(1))
     questions = [[name, settings | {"landscape": where}] for name, where, settings in problems]
     runs = tab.evaluate("all => all.map(([name, settings]) => train(name, settings))", questions)
     names = {"actions", "rewards", "advantages", "loss", "gradient", "logits_after"}
@@ -143,7 +147,7 @@ def test_the_pages_bandit_is_numpys(tab, playground):
         assert compared == names
 
 
-def test_the_pages_advantages_of_batches_are_numpys(tab, playground):
+def test_the_pages_advantages_of_batches_and_their_histogram_are_numpys(tab, playground):
     tab.goto(playground)
     draws = bandit.uniform(7, 0, 600).reshape(30, 4, 5)
     rewards = (draws < np.linspace(0.9, 0.2, 4)[None, :, None]).astype(float)
@@ -160,14 +164,9 @@ def test_the_pages_advantages_of_batches_are_numpys(tab, playground):
         assert answer["values"] == pytest.approx(values.ravel(), abs=1e-9)
         assert answer["silent"] == (np.ptp(rewards, axis=2) == 0).sum()
         assert answer["groups"] == 120
-
-
-def test_the_pages_histogram_is_numpys(tab, playground):
-    tab.goto(playground)
-    values = 2 * np.random.default_rng(1).standard_normal(500)
     edges = np.linspace(-4.125, 4.125, 34)
-    script = "([values, edges]) => histogram(values, edges)"
-    counts = tab.evaluate(script, [values.tolist(), edges.tolist()])
+    values = 2 * np.random.default_rng(1).standard_normal(500)
+    counts = tab.evaluate("all => histogram(...all)", [values.tolist(), edges.tolist()])
     assert counts == np.histogram(np.clip(values, -4.1, 4.1), edges)[0].tolist()
 
 
@@ -309,19 +308,6 @@ def test_what_the_page_judges_by_itself_the_verifier_judges_alike(tab, playgroun
     assert tab.evaluate("plainVerdict('8 / 12', '2/3')") is True
 
 
-DRAWN = ".plot > svg, .sum, .sums, .numbers, .memory, .team, .columns, .tree, .card, .weights,"
-DRAWN += ".credits, .answers, .pays, .words, .lines"
-LOOK = f"""part => [...part.querySelectorAll(":is({DRAWN})")].map((e) => e.outerHTML)"""
-DIFFERS = f"""async (part, before) => {{
-  for (let i = 0; i < 200; i++) {{
-    const now = ({LOOK})(part);
-    const changed = now.map((drawn, at) => drawn !== before[at]);
-    if (now.length !== before.length || changed.some(Boolean)) return changed;
-    await new Promise((next) => setTimeout(next, 25));
-  }}
-}}"""
-
-
 def ways_to_move(tab, control) -> list:
     """What moves a control, and then moves it back. Sliders by keyboard."""
     kind, value = control.evaluate("e => [e.type, e.value]")
@@ -345,15 +331,15 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
     assert tab.locator("input, select").evaluate_all(nameless) == 0
     for part in tab.locator("section:has(.guess)").all():
         moved = set()
-        everything = len(part.evaluate(LOOK))
+        everything = len(part.evaluate(DRAWN))
         controls = ":is(input, select, button):visible:not(.guess *, [aria-pressed=true])"
         for control in part.locator(controls).element_handles():
             if not control.evaluate("e => e.isConnected && !e.disabled"):
                 continue  # drawn anew with what it belongs to
             for move in ways_to_move(tab, control):
-                before = part.evaluate(LOOK)
+                before = part.evaluate(DRAWN)
                 move()
-                changed = part.evaluate(DIFFERS, before)
+                changed = part.evaluate(DRAWN, before)
                 assert changed, (part.get_attribute("id"), control.evaluate("e => e.outerHTML"))
                 moved.update(np.flatnonzero(changed))
         assert moved >= set(range(everything)), part.get_attribute("id")
@@ -361,6 +347,7 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
         tab.set_viewport_size(size)
         # The page is laid out anew some frames after its window has another size.
         until(lambda: tab.evaluate(FITS), 20)
+        assert tab.evaluate(CUT) == []
 
 
 def act(part, verb: str, name: str, value: str | None = None):
@@ -437,23 +424,34 @@ def test_what_plays_can_be_stopped_and_ends(tab, playground):
 def test_the_ten_questions_are_scored_and_lead_back(tab, playground):
     tab.goto(playground)
     questions = tab.evaluate("QUESTIONS")
+    assert len(questions) == 10 and {question["answer"] for question in questions} == set(range(4))
     quiz = tab.locator("#part-questions")
-    assert len(questions) == 10
-    for score in (10, 0):
+    for beside, score in ((0, "Correct: 10 of 10"), (1, "Correct: 10, then 0 of 10")):
         for question in questions:
-            place = question["answer"] if score else (question["answer"] + 1) % 3
-            choice = question["choices"][place]
+            assert len(set(question["choices"])) == 4
+            assert tab.locator(f"#part-{question['part']} .guess").count() == 1
+            choice = question["choices"][(question["answer"] + beside) % 4]
             quiz.locator("p", has_text=question["question"]).wait_for()
             quiz.get_by_role("button", name=choice, exact=True).click()
-        quiz.locator(
-            ".verdict", has_text="10, then 0" if not score else "Correct: 10 of"
-        ).wait_for()
-        for question in questions:
-            assert tab.locator(f"#part-{question['part']} .guess").count() == 1
+        quiz.locator(".verdict", has_text=score).wait_for()
         assert quiz.locator("li a").count() == 10 and quiz.locator("li a").first.is_hidden()
         quiz.get_by_text("The answers, for after the last part").click()
         assert quiz.locator("li a").first.is_visible()
         quiz.get_by_role("button", name="Once more").click()
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["desk", "phone"])
+def test_the_numbers_of_the_texts_are_those_of_the_pages_functions(tab, playground, size):
+    """What an explanation or an answer to the ten questions states, on a desk and on a phone."""
+    tab.set_viewport_size(size)
+    tab.goto(playground)
+    tab.evaluate(OPEN)
+    tab.evaluate(EXPLAIN)
+    answers = tab.evaluate("QUESTIONS.map((of) => `${of.choices[of.answer]}. ${of.why}`).join()")
+    for part, sentences in tab.evaluate(STATED).items():
+        words = tab.locator(f"#part-{part}").inner_text() + answers
+        for sentence in sentences:
+            assert sentence and sentence in words, (part, sentence)
 
 
 def test_the_teachers_sheet_is_one_page(tab, playground):
@@ -483,7 +481,7 @@ def test_a_run_of_ones_own_stands_in_the_widgets(tab, tmp_path):
     count = sum(len(step["groups"]) for step in steps)
     batches.locator(".sums", has_text=f"of the {count} groups").wait_for()
     loss = tab.locator("#part-loss")
-    loss.locator("summary").click()
+    loss.locator(".more summary").click()
     loss.get_by_role("button", name="Lengths of the run").click()
     lengths = [f"{completion['tokens']} tokens" for completion in group]
     assert texts(tab, "#part-loss .line > span:first-child") == lengths
