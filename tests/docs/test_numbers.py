@@ -134,6 +134,27 @@ def test_the_study_of_methods_is_recomputed_from_its_outcomes():
         assert f"{sign}{mean} ± {half}" in top
 
 
+def test_sampling_groups_again_is_measured_by_its_outcomes():
+    text = (ROOT / "docs/study/methods/sampled-again.jsonl").read_text(encoding="utf-8")
+    outcomes = [json.loads(line) for line in text.splitlines()]
+    arms = ["GRPO", "GRPO, sampled again"]
+    assert {line["completions"] for line in outcomes} == {3840}
+    cells = {name: [] for name in [*arms, "difference"]}
+    for kind, score in (methods.MEASURES[name] for name in ("greedily", "sampled", "pass@8")):
+        plain, again = (score(scores(outcomes, arm, kind)) for arm in arms)
+        assert len(plain) == len(again) == 5
+        cells["GRPO"].append(in_percent(plain.mean(1)))
+        cells["GRPO, sampled again"].append(in_percent(again.mean(1)))
+        cells["difference"].append(methods.gain(again, plain))
+    plan = (ROOT / "docs/study/methods/plan.md").read_text(encoding="utf-8")
+    rows = plan.partition("sampled-again.jsonl")[2].splitlines()
+    for name, printed in cells.items():
+        [row] = [row for row in rows if row.startswith(f"| {name} |")]
+        assert row.endswith(f"| {' | '.join(printed)} |")
+    greedily = cells["difference"][0].partition(" (")[0]
+    assert greedily in (ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+
+
 def outcomes(recipe: str) -> dict[int, dict[str, list[int]]]:
     """By seed and stage of a recipe: for each validation problem, 1 if its answer is correct."""
     found = {}
