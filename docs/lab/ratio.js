@@ -64,7 +64,7 @@ widget("ratio", (part, settings) => {
       ["KL", `exp(${n(reference - now)}) − (${n(reference - now)}) − 1 = ${n(kl)}`],
       ["loss", `−(${smaller}) + ${n(settings.beta)} × ${n(kl)} = ${n(loss)}`],
     ];
-    return table("sum", ["", "from log-probabilities"], lines);
+    return table("sum", ["", "from ln of the probabilities"], lines);
   }
 
   /** The first ratio of the climb that the clip stops. */

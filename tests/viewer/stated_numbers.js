@@ -75,17 +75,18 @@
     hacking: [
       `instead: lists vanish, and ${correctBy("verified")} are correct`,
       `correct answers fell to ${correctBy("anywhere")}`,
-      `ticked working it out earns ${both[0]} on average, no more than a list`.repeat(
+      `rewards ticked working it out earns ${both[0]} on average, no more than a list`.repeat(
         Number(both[0] === both[1]),
       ),
-      `With the first and the third it earns ${brief[0]}`,
+      `With the first and the third it earns ${brief[0]}, a list ${brief[1]}`,
     ],
     signal: [
       `408 has a chance of ${percent(cold[1])}, and ${percent(teaching(cold[1], 8))} of the groups`,
       `Where 418 is correct it is ${percent(teaching(cold[0], 8))}`,
       `pass@1 from ${pass1.join(" to ")}, and takes pass@8 from ${pass8.join(" to ")}`,
-      `in ${percent(many)} of the groups instead of ${percent(few)}`,
-      `that is ${per100[1]} groups instead of ${per100[0]}`,
+      `${percent(few)} of the groups of 8 teach, and ${percent(many)} of those of 64`,
+      `answers drawn ${per100[1]} groups teach instead of ${per100[0]}`,
+      `ln 10 = ${two(Math.log(10))}`,
     ],
     batches: [`= ${fixed(7 / 8)}, and never more`, `(G − 1) / √G = ${two(7 / Math.sqrt(8))}`],
     bandit: [
@@ -93,7 +94,7 @@
       `${elsewhere("reinforce", { ...presets.opening, offset: 0 }, 5)} of 30 seeds of REINFORCE still end elsewhere`,
       `${elsewhere("grpo", trap, 8)} of 30 seeds of GRPO end at 3`,
     ],
-    ratio: [`ends at a ratio of ${ratioAfter(1)}`, `the clip stops it at ${ratioAfter(-1)}`],
+    ratio: [`ends at a ratio of ${ratioAfter(1)}`, `the clip stops it below 1 − ε, here at ${ratioAfter(-1)}`],
     kl: [
       `has a k1 of ${near.k1}, and a k3 of ${near.k3}`,
       `k1 is ${near.ends.join(" and of k3 ")}, where the exact KL is ${near.exact}`,
@@ -103,7 +104,10 @@
     drift: [`ln(10 / 4) = ${two(Math.log(2.5))}; the most there is, ${two(Math.log(10))},`],
     credit: [
       `counts ${two(ofAnswer)}, a correct step ${correct}, the incorrect one ${incorrect}`,
-      `steps get ${ofSteps[3]}, ${ofSteps[2]}, ${ofSteps[1]} and ${ofSteps[0]}`,
+      `step 4 gets ${two(ofAnswer)} + ${correct} = ${ofSteps[3]}`,
+      `step 3: ${ofSteps[3]} − ${incorrect.slice(1)} = ${ofSteps[2]}`,
+      `step 2: ${ofSteps[2]} + ${correct} = ${ofSteps[1]}`,
+      `step 1: ${ofSteps[1]} + ${correct} = ${ofSteps[0]}. GRPO gives all ${two(ofAnswer)}`,
     ],
     loss: [
       `${fixed(weights[0] / weights[1], 1)} times, ${weights.map((x) => fixed(x, 5)).join(" to ")}`,
@@ -111,7 +115,7 @@
     ],
     memory: [
       `${fixed(grpo, 1)} GiB, ${share("full")}`,
-      `it is ${share("LoRA")}, with QLoRA ${share("QLoRA")}`,
+      `it is ${share("LoRA")}, with QLoRA (base in four bits) ${share("QLoRA")}`,
     ],
     questions: [
       `${two(best.advantages[1])}. Their distance from the mean, ${number(-best.mean)},`,
@@ -120,7 +124,7 @@
       `below 0.8 alone. At 0.7 the smaller of ${number(clippedAt(0.7).unclipped)} and` +
         ` ${number(clippedAt(0.7).clipped)} is the ${clippedAt(0.7).stopped ? "" : "un"}clipped`,
       `At 1.3 it is the ${clippedAt(1.3).stopped ? "" : "un"}clipped one, ${number(clippedAt(1.3).unclipped)}`,
-      `a cost of ${two(halved)}. k1 is log 0.5 = ${two(Math.log(0.5))}, and k3 is exp(0.69) − 0.69 − 1 = ${two(halved)}`,
+      `a cost of ${two(halved)}. k1 is ln 0.5 = ${two(Math.log(0.5))}, and k3 is exp(0.69) − 0.69 − 1 = ${two(halved)}`,
       `earns ${brief[1]}, and working it out ${brief[0]}`,
       `${ofSteps
         .slice(0, 3)
