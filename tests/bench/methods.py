@@ -124,6 +124,11 @@ def grpo(*settings: str):
     return train
 
 
+def step_4(task: Task, seed: int, folder: Path) -> Path:
+    """The checkpoint in the middle of a seed's GRPO, which is trained before."""
+    return folder.parent / "GRPO/grpo/checkpoint-4"
+
+
 def rejection_settings(
     task: Task, policy: Path | str, problems: int, samples: int, steps: float
 ) -> list[str]:
@@ -234,6 +239,7 @@ ARMS = {
     "svamp": {
         "base": Arm(warm_start, 0, "-"),
         "GRPO": Arm(grpo("grpo.eval_steps=null"), 512, "8 of 64"),
+        "GRPO, its step 4": Arm(step_4, 256, "4 of 64"),
         "RFT": Arm(rejection(), 512, "16 of 16"),
         "RFT, twice the updates": Arm(rejection(steps=2), 512, "32 of 16"),
         "GRPO, each batch twice": Arm(

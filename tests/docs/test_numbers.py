@@ -194,6 +194,10 @@ def test_svamps_gains_are_recomputed_from_their_outcomes():
     policies = [scores(lines, arm, "greedy") for arm in ("GRPO", "RFT")]
     difference, over_seeds, _ = re.findall(r"\d+\.\d", methods.gain(*policies))
     assert f"+{difference} ± {over_seeds} points" in choosing
+    step_4 = scores(lines, "GRPO, its step 4", "greedy")
+    last, over_seeds, over_problems = re.findall(r"\d+\.\d", methods.gain(policies[0], step_4))
+    assert f"{last} ± {over_problems} points (± {over_seeds} over seeds) better" in section
+    assert f"{last} ± {over_seeds} points (problems ± {over_problems})" in plan
     grpo = in_percent(policies[0].mean(1))
     row = re.search(r"^\| `qwen-coder-0.5b-svamp` .*", RESULTS, re.M)[0]
     assert f"base {base.mean():.1%} → {grpo.replace(' ', '% ', 1)} (" in row
