@@ -1,0 +1,45 @@
+"""Are groups without signal sampled again? docs/study/methods/plan.md has the plan and its rule.
+
+python -m tests.bench.sampled_again 1 2 3 4 5
+"""
+
+import json
+import os
+import sys
+
+from tests.bench.methods import OUTPUTS, STUDY, TASKS, grpo, measure
+
+FILE = STUDY / "sampled-again.jsonl"
+ARMS = {"GRPO": "0", "GRPO, sampled again": "2"}
+
+
+def main():
+    os.environ["OMP_NUM_THREADS"] = "1"
+    finished = set()
+    if FILE.is_file():
+        for line in map(json.loads, FILE.read_text(encoding="utf-8").splitlines()):
+            finished.add((line["arm"], line["seed"]))
+    task = TASKS["tiny"]
+    for seed in map(int, sys.argv[1:]):
+        for arm, rounds in ARMS.items():
+            if (arm, seed) in finished:
+                continue
+            os.environ["SAMPLE_AGAIN"] = rounds
+            folder = OUTPUTS / "again" / f"seed-{seed}" / arm.replace(" ", "-").replace(",", "")
+            policy = grpo()(task, seed, folder)
+            facts = {"sampled": task.completions, "updates": 240}
+            if rounds != "0":
+                facts = json.loads((policy / "sampled-again.json").read_text(encoding="utf-8"))
+            counts = measure(task, seed, policy, folder)
+            with FILE.open("a", encoding="utf-8") as handle:
+                for kind, correct in counts.items():
+                    line = {"task": "tiny", "arm": arm, "seed": seed, "measure": kind}
+                    line["samples"] = 1 if kind == "greedy" else task.samples
+                    line["completions"] = facts["sampled"]
+                    line["updates"] = f"{facts['updates']} of 32"
+                    line["correct"] = "".join(map(str, correct))
+                    handle.write(json.dumps(line) + "\n")
+            print(f"{arm}, seed {seed}: {sum(counts['greedy']) / task.limit:.1%}", flush=True)
+
+
+main()
