@@ -12,7 +12,9 @@ from torch.nn.functional import pad
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import TrainerCallback
 
-ROUNDS = int(os.environ.get("SAMPLE_AGAIN", 0))
+
+def rounds() -> int:
+    return int(os.environ.get("SAMPLE_AGAIN", 0))
 
 
 class SampledAgain(TrainerCallback):
@@ -34,12 +36,13 @@ class SampledAgain(TrainerCallback):
             self.batches = []
             self.problems = self.other_problems()
         size = self.num_generations
+        inputs = inputs[: self.budget() - self.sampled]
         self.before = self.sampled
         self.sampled += len(inputs)
         output = super()._generate_and_score_completions(inputs)
         silent = without_signal(output["advantages"], size)
         counts = [len(silent)]
-        for _ in range(ROUNDS):
+        for _ in range(rounds()):
             silent = silent[: (self.budget() - self.sampled) // size]
             if not silent:
                 break

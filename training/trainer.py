@@ -34,7 +34,7 @@ from training.lean_loss import LeanLoss
 from training.merging import adapter_error, keep_base_exact, merge_at_random, shared_layers
 from training.model import load_model, load_reward_model
 from training.problem_sets import prompt_dataset, rows_that_fit
-from training.sampled_again import ROUNDS, SampledAgain
+from training.sampled_again import SampledAgain, rounds
 from training.sampling import Rollout
 from training.scoring import GuardedReward, Scores, guarded_rewards, zero_variance
 from training.step_rewards import StepAdvantages, attach_step_rewards
@@ -129,7 +129,7 @@ def grpo_trainer(
         args.eval_strategy = "no"  # transformers refuses to evaluate on nothing
     arguments["tools"] = list(tools_of(recipe).values())
     kind = GRPOByStep if steps else GRPO
-    if ROUNDS:
+    if rounds():
         kind = GRPOSampledAgain
     trainer = built("grpo", kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     if args.use_vllm:
