@@ -106,7 +106,7 @@ MODEL = [
         conditions.begins_at_random,
         "{model.build} begins with random weights, and without an `sft` section nothing teaches it"
         " to answer: GRPO would find no correct completion to reward. Add worked solutions and"
-        " `sft`, or begin with a pretrained model (base: smollm2-arithmetic.yaml, made by"
+        " `sft`, or begin with a pretrained model (base: smollm2-arithmetic.yaml, after"
         " `make smollm2`)",
         WARN,
     ),

@@ -15,8 +15,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Task:
         rft_steps: updates of rejection sampling's fine-tuning.
         limit, sampled_limit: how many problems measure a policy greedily, and sampled; 0 for none.
         sft: how a recipe without a warm start fine-tunes on solutions: its arms begin at the base.
+        settings: of all stages, such as where a model lies.
     """
 
     recipe: str
@@ -52,6 +53,7 @@ class Task:
     limit: int
     sampled_limit: int
     sft: str | None = None
+    settings: tuple[str, ...] = ()
 
 
 TASKS = {
@@ -78,21 +80,19 @@ class Arm:
         completions, updates: what it spends, for the table.
     """
 
-    train: Callable[[Task, int, Path], Path]
+    train: Callable[[Task, int, Path], Path | str]
     completions: int
     updates: str
 
 
-EVERYWHERE: list[str] = []  # settings of all stages, such as where a model lies
-
-
-def run_stage(name: str, recipe: str, *arguments: object):
+def run_stage(name: str, task: Task, *arguments: object):
     """Run a stage to its end, however long that takes.
 
     Raises:
         CalledProcessError: it failed; what it printed stands above.
     """
-    words = [sys.executable, "-m", "stages", name, recipe, *EVERYWHERE, *map(str, arguments)]
+    words = [sys.executable, "-m", "stages", name, task.recipe, *task.settings]
+    words += map(str, arguments)
     subprocess.run(words, cwd=ROOT, check=True, stdout=sys.stderr)
 
 
@@ -100,7 +100,7 @@ def stage(name: str, task: Task, seed: int, folder: Path, *settings: object):
     """Run a stage of a task's recipe in a folder, unless it is finished."""
     if (folder / name / "summary.json").is_file():
         return
-    run_stage(name, task.recipe, f"seed={seed}", f"output_dir={folder}", *settings)
+    run_stage(name, task, f"seed={seed}", f"output_dir={folder}", *settings)
 
 
 def warm_start(task: Task, seed: int, folder: Path) -> Path | str:
@@ -125,8 +125,8 @@ def grpo(*settings: str):
 
 
 def step_4(task: Task, seed: int, folder: Path) -> Path:
-    """The checkpoint in the middle of a seed's GRPO, which is trained before."""
-    return folder.parent / "GRPO/grpo/checkpoint-4"
+    """The checkpoint in the middle of the arm "GRPO" of a seed."""
+    return ARMS["svamp"]["GRPO"].train(task, seed, folder.parent / "GRPO") / "checkpoint-4"
 
 
 def rejection_settings(
@@ -285,7 +285,7 @@ def outcomes_of(file: Path, samples: int, counts: Callable = itemgetter("correct
     return [numbers[problem] for problem in sorted(numbers)]
 
 
-def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list[int]]:
+def measure(task: Task, seed: int, policy: Path | str, folder: Path) -> dict[str, list[int]]:
     """Answer the test problems (held-out ones, for a seed that tunes) greedily, and some of them
     eight times at temperature 1, and return the outcomes by measure."""
     counts = {}
@@ -300,7 +300,7 @@ def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list
         settings += [f"evaluate.limit={limit}", "evaluate.control=false"]
         words = [f"seed={seed}", f"output_dir={place}", *settings, f"--model={policy}"]
         words += ["--validation"] * (seed > TUNING)
-        run_stage("evaluate", task.recipe, *words)
+        run_stage("evaluate", task, *words)
         [file] = [
             path
             for path in (place / "eval/models").rglob("*.jsonl")
@@ -312,13 +312,13 @@ def measure(task: Task, seed: int, policy: Path, folder: Path) -> dict[str, list
     return counts
 
 
-def run(name: str, seeds: list[int], arms: list[str], file: Path):
-    """Train and measure what the file of outcomes does not hold yet."""
+def run(name: str, seeds: list[int], arms: list[str], file: Path, settings: Sequence[str] = ()):
+    """Train and measure what the file of outcomes does not hold yet. `settings`: of all stages."""
     lines = []
     if file.is_file():
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     finished = {(line["arm"], line["seed"]) for line in lines}
-    task = TASKS[name]
+    task = replace(TASKS[name], settings=tuple(settings))
     for arm_name in arms or ARMS[name]:
         for seed in seeds:
             if (arm_name, seed) in finished:
@@ -367,7 +367,10 @@ def table(lines: list[dict], task: str, tuning: bool, control: str = "RFT") -> s
     lines = [line for line in lines if (line["seed"] > TUNING) is tuning]
     budget = ARMS[task][control].completions or max(line["completions"] for line in lines)
     lines = [line for line in lines if line["completions"] in (0, budget)]
+    present = {line["arm"] for line in lines}
     kinds = {line["measure"] for line in lines}
+    for arm in present:  # older lines lack some
+        kinds &= {line["measure"] for line in lines if line["arm"] == arm}
     measures = {title: of for title, of in MEASURES.items() if of[0] in kinds}
     titles = ["arm", "completions", "updates", "seeds"]
     for title in measures:
@@ -416,8 +419,7 @@ def main():
     file = STUDY / f"{options.task}.jsonl"
     if options.verb == "run":
         os.environ["OMP_NUM_THREADS"] = "1"
-        EVERYWHERE.extend(options.set)
-        run(options.task, options.seeds, options.arms, file)
+        run(options.task, options.seeds, options.arms, file, options.set)
     else:
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         if options.verb == "picture":

@@ -159,9 +159,9 @@ def test_smollm2s_two_seeds_are_recomputed_from_their_outcomes():
     file = ROOT / "docs/study/methods/smollm2.jsonl"
     lines = list(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
     starts, policies = (scores(lines, arm, "greedy").mean(1) for arm in ("warm start", "RFT"))
-    [first, second] = [f"{a:.1%} to {b:.1%}" for a, b in zip(starts, policies, strict=True)]
+    [first, second] = [f"{a:.1%} becomes {b:.1%}" for a, b in zip(starts, policies, strict=True)]
     page = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
-    assert f"from {first} and from {second} (seeds 1 and 4, n = 400" in page
+    assert f"{first} and {second} (seeds 1 and 4, n = 400" in page
     assert [line["seed"] for line in lines if line["measure"] == "greedy"] == [4, 1, 4, 1]
 
 
@@ -175,29 +175,29 @@ def test_svamps_gains_are_recomputed_from_their_outcomes():
     answered = scores(lines, "base", "answered")[0] > 0
     section = " ".join(RESULTS.partition("## qwen-coder")[2].partition("\n## ")[0].split())
     choosing = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
-    [with_tags] = re.findall(r"\n- \*\*The gain is format.*?\n- ", plan, re.S)
+    [paragraph] = re.findall(r"\n- \*\*The gain is format.*?\n- ", plan, re.S)
     assert f"in {sum(answered)} problems, {int(base[0, answered].sum())} of them" in section
     for arm in ("GRPO", "RFT"):
         policy = scores(lines, arm, "greedy")
         assert policy.shape == (5, 300)
-        gain, over_seeds, over_problems = re.findall(r"\d+\.\d", methods.gain(policy, base))
+        gain, by_seeds, by_problems = re.findall(r"\d+\.\d", methods.gain(policy, base))
         shares = [f"{100 * value:.1f}%" for value in sorted(policy.mean(1))]
         mean = f"{policy.mean():.1%}"
-        row = f"{mean} ({shares[0]} to {shares[-1]}) | +{gain} ± {over_problems} (± {over_seeds}) |"
+        row = f"{mean} ({shares[0]} to {shares[-1]}) | +{gain} ± {by_problems} (± {by_seeds}) |"
         assert row in section
-        assert f"+{gain} ± {over_problems}" in README and f"± {over_seeds} over seeds" in README
+        assert f"+{gain} ± {by_problems}" in README and f"± {by_seeds} over seeds" in README
         assert f"to {in_percent(policy.mean(1))}" in choosing
         assert f"({shares[0]} to {shares[-1]})" in choosing
         for part in (answered, ~answered):
             counts = sorted(policy[:, part].sum(1).astype(int))
-            assert f"{counts[0]} to {counts[-1]}" in " ".join(with_tags.split())
+            assert f"{counts[0]} to {counts[-1]}" in " ".join(paragraph.split())
     policies = [scores(lines, arm, "greedy") for arm in ("GRPO", "RFT")]
-    difference, over_seeds, _ = re.findall(r"\d+\.\d", methods.gain(*policies))
-    assert f"+{difference} ± {over_seeds} points" in choosing
+    difference, by_seeds, _ = re.findall(r"\d+\.\d", methods.gain(*policies))
+    assert f"+{difference} ± {by_seeds} points" in choosing
     step_4 = scores(lines, "GRPO, its step 4", "greedy")
-    last, over_seeds, over_problems = re.findall(r"\d+\.\d", methods.gain(policies[0], step_4))
-    assert f"{last} ± {over_problems} points (± {over_seeds} over seeds) better" in section
-    assert f"{last} ± {over_seeds} points (problems ± {over_problems})" in plan
+    last, by_seeds, by_problems = re.findall(r"\d+\.\d", methods.gain(policies[0], step_4))
+    assert f"{last} ± {by_problems} points (± {by_seeds} over seeds) better" in section
+    assert f"{last} ± {by_seeds} points (problems ± {by_problems})" in plan
     grpo = in_percent(policies[0].mean(1))
     row = re.search(r"^\| `qwen-coder-0.5b-svamp` .*", RESULTS, re.M)[0]
     assert f"base {base.mean():.1%} → {grpo.replace(' ', '% ', 1)} (" in row
@@ -261,5 +261,7 @@ def test_a_row_without_outcomes_says_so():
     rows = re.findall(r"^\| `([\w.-]+)` .* \| ([^|]+) \|$", first, re.M)
     kept = [recipe for recipe, where in rows if where == "[kept](study/outcomes.jsonl)"]
     assert kept and all(outcomes(recipe) for recipe in kept)
-    kept.append("qwen-coder-0.5b-svamp")  # recomputed above, from the study of methods
+    svamp = "qwen-coder-0.5b-svamp"  # recomputed above
+    assert dict(rows)[svamp] == "[kept](study/methods/svamp.jsonl)"
+    kept.append(svamp)
     assert {where for recipe, where in rows if recipe not in kept} == {"not kept"}
