@@ -240,6 +240,11 @@ ARMS = {
         "base": Arm(warm_start, 0, "-"),
         "GRPO": Arm(grpo("grpo.eval_steps=null"), 512, "8 of 64"),
         "GRPO, its step 4": Arm(step_4, 256, "4 of 64"),
+        "GRPO, half": Arm(
+            grpo("grpo.eval_steps=null", "grpo.max_steps=4", "grpo.save_steps=4"), 256, "4 of 64"
+        ),
+        "RFT, half": Arm(rejection(1 / 2), 256, "16 of 16"),
+        "GRPO, β 0.001": Arm(grpo("grpo.eval_steps=null", "grpo.beta=0.001"), 512, "8 of 64"),
         "RFT": Arm(rejection(), 512, "16 of 16"),
         "RFT, twice the updates": Arm(rejection(steps=2), 512, "32 of 16"),
         "GRPO, each batch twice": Arm(
@@ -415,8 +420,9 @@ def main():
     parser.add_argument("--tuning", action="store_true", help="the table of the seeds that choose")
     parser.add_argument("--control", default="RFT", help="the arm that others are compared with")
     parser.add_argument("--file", type=Path, default=Path("methods.png"), help="the picture")
+    parser.add_argument("--outcomes", type=Path, help="default: docs/study/methods/TASK.jsonl")
     options = parser.parse_args()
-    file = STUDY / f"{options.task}.jsonl"
+    file = options.outcomes or STUDY / f"{options.task}.jsonl"
     if options.verb == "run":
         os.environ["OMP_NUM_THREADS"] = "1"
         run(options.task, options.seeds, options.arms, file, options.set)
