@@ -177,7 +177,11 @@ def _say_size(recipe: Recipe):
     if size is not None:
         steps, completions, tokens = size
         millions = tokens / 1e6
-        say(f"GRPO: {steps} steps, {completions:,} completions, at most {millions:.1f} M tokens")
+        line = f"GRPO: {steps} steps, {completions:,} completions, at most {millions:.1f} M tokens"
+        if recipe.data.dynamic_sampling:
+            times = 1 + recipe.data.dynamic_sampling
+            line += f"; up to {times} times that where groups are replaced"
+        say(line)
     if recipe.tolerance:
         say(tolerance_of(recipe))
 

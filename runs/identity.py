@@ -268,7 +268,7 @@ def _dependencies(recipe: Recipe, resolved: dict, stage: str) -> dict:
     change what the stage of the recipe trains."""
     sections = {key: resolved.get(key) for key in STAGES[stage].depends_on}
     if stage != "grpo":  # it trains on the problems that a probe's pass rates exclude too
-        sections["data"] = resolved["data"] | {"pass_rate": None}
+        sections["data"] = resolved["data"] | {"pass_rate": None, "dynamic_sampling": None}
         # Completions that it learns from are cut where GRPO would cut them.
         if stage == "distill" or recipe.data.rejection_sampling is not None:
             length = (resolved.get("grpo") or {}).get("max_completion_length")

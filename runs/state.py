@@ -21,7 +21,7 @@ from console.terminal import say
 from runs.files import read_object, size_and_hash, sync, sync_tree, weights_of, write_whole
 from runs.records import SAME_QUESTIONS, public_path, read_metrics, renamed, with_finite_numbers
 from schema import configs
-from schema.configs import SAMPLED_AT_ONCE, STEP
+from schema.configs import SAMPLED_AGAIN, SAMPLED_AT_ONCE, STEP
 from schema.recipe import Recipe, load_recipe
 from schema.settings import usual
 from schema.stages import STAGES, finished
@@ -101,13 +101,22 @@ class RunState:
         return self.recipe.get(name) or {}
 
     def completions_until(self, step: int) -> int:
-        """How many completions it had sampled after so many steps. If an epoch ends inside an
-        update, trl makes a shorter update, and the number is a batch too low for every such
-        epoch."""
+        """How many completions it had sampled after so many steps; of dynamic sampling, until the
+        last line of metrics.jsonl before that. If an epoch ends inside an update, trl makes a
+        shorter update, and the number is a batch too low for every such epoch."""
         grpo = self.section("grpo")
         sampled = grpo[SAMPLED_AT_ONCE]
-        trained = step * grpo[STEP["grpo"]]
-        return sampled * math.ceil(trained / (sampled * grpo["num_iterations"]))
+
+        def batches(step: int) -> int:
+            return math.ceil(step * grpo[STEP["grpo"]] / (sampled * grpo["num_iterations"]))
+
+        count = batches(step)
+        before = 0
+        for line in self.metrics:
+            if SAMPLED_AGAIN in line and line["step"] <= step:
+                count += line[SAMPLED_AGAIN] * (batches(line["step"]) - before)
+                before = batches(line["step"])
+        return round(sampled * count)
 
     def require_weights(self, command: str):
         """Refuse a finished run whose weights are gone, or are not those that it saved.

@@ -32,6 +32,10 @@ def begins_at_random(values: Values) -> bool:
     return is_tiny and "grpo" in values.sections and "sft" not in values.sections
 
 
+def rewards_steps(values: Values) -> bool:
+    return any("steps" in options for options in values.rewards.values())
+
+
 def no_such_model(values: Values) -> dict | None:
     name = values.model.name_or_path
     reason = names.no_such_folder(name) if name else None

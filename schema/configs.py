@@ -30,6 +30,8 @@ ACCURACY = "eval_rewards/correct_answer/mean"
 EVAL_CORRECT = "eval_correct"
 # The share of groups whose completions all earn the same:
 ZERO_VARIANCE = "zero_variance_groups"
+# Extra completions of dynamic sampling, as a share of a batch.
+SAMPLED_AGAIN = "sampled_again"
 
 SAVE_STEPS = 50  # our default, or the next multiple of a generation cycle
 # The address of GRPO's server is no part of a run: its next start may find the server elsewhere.

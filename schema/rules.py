@@ -170,6 +170,34 @@ DATA = [
         " them",
     ),
     Rule(
+        "data.dynamic_sampling",
+        lambda values: values.data.dynamic_sampling and values.tools,
+        f"with `tools` {NOT_TRIED}",
+    ),
+    Rule(
+        "data.dynamic_sampling",
+        lambda values: values.data.dynamic_sampling and conditions.rewards_steps(values),
+        f"with a reward of `steps` {NOT_TRIED}",
+    ),
+    Rule(
+        "data.dynamic_sampling",
+        lambda values: (
+            values.data.dynamic_sampling
+            and (
+                values.grpo.scale_rewards == "batch"
+                or values.grpo.multi_objective_aggregation == "normalize_then_sum"
+            )
+        ),
+        "each round would be scaled by a batch of its own: take grpo.scale_rewards: group, and"
+        " grpo.multi_objective_aggregation: sum_then_normalize",
+    ),
+    Rule(
+        "data.dynamic_sampling",
+        lambda values: values.data.dynamic_sampling and values.processes > 1,
+        "one process replaces groups, and {processes} would share a batch: take PROCESSES=1, or"
+        " leave it out",
+    ),
+    Rule(
         "data.validation",
         conditions.few_to_compare,
         "{comparing} problems are left to compare the stages{explanation}, too few to show a gain"

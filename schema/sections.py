@@ -65,6 +65,8 @@ class Data:
     `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make
     probe` measured it. Example: `[0.1, 0.9]`
+    `dynamic_sampling`: how often the zero-variance groups of a GRPO batch are replaced by groups of
+    other problems; none are by default. Example: `2`
     `rejection_sampling`: the warm start learns from the base's own correct completions.
     Example: `{samples: 8}`
     """
@@ -74,6 +76,7 @@ class Data:
     worked: int | None = None
     dir: str | None = None
     pass_rate: list | None = None
+    dynamic_sampling: int | None = None
     rejection_sampling: RejectionSampling | None = None
 
     def __post_init__(self):

@@ -180,6 +180,7 @@ TYPES["data"] = {
     ),
     "worked": integer(),
     "pass_rate": span(SHARE),
+    "dynamic_sampling": integer(1, 10),
     "rejection_sampling": mapping(REJECTION_SAMPLING),
     "dir": text(r"(?!\w+://)" + FOLDER, "a folder"),
 }

@@ -159,6 +159,9 @@ def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> 
     Raises:
         RecipeError: it is not known how many completions GRPO samples.
     """
+    if recipe.data.dynamic_sampling:
+        message = "how much it samples shows in the run, and is the budget here: leave it out"
+        raise RecipeError([recipe.fault("error", ("data", "dynamic_sampling"), message)])
     size = size_of_run(recipe)
     if size is None:
         message = "its completions are the budget of every method: write max_steps"

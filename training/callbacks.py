@@ -33,7 +33,7 @@ from runs.state import (
     sync_records,
     write_manifest,
 )
-from schema.configs import ACCURACY, EVAL_CORRECT, ZERO_VARIANCE
+from schema.configs import ACCURACY, EVAL_CORRECT, SAMPLED_AGAIN, ZERO_VARIANCE
 from schema.recipe import Recipe
 from training.scoring import Scores
 from training.watch import PARTS, History, gamed
@@ -45,6 +45,7 @@ SFT_WORDS["completions/mean_length"] = "length"  # of a student's
 GRPO_WORDS = {
     "reward": "reward",
     ZERO_VARIANCE: "zero variance",
+    SAMPLED_AGAIN: "sampled again",
     "completions/mean_length": "length",
     "completions/clipped_ratio": "truncated",
     "kl": "kl",

@@ -361,8 +361,8 @@ class Scores:
         return truncated
 
 
-def zero_variance(rewards: torch.Tensor, weights: torch.Tensor, group_size: int) -> float:
-    """The share of groups whose weighted rewards are all equal.
+def zero_variance(rewards: torch.Tensor, weights: torch.Tensor, group_size: int) -> list[bool]:
+    """Whether the weighted rewards of each group are all equal.
 
     A group whose completions all earn the same has zero advantages and teaches nothing. trl's
     `frac_reward_zero_std` takes the standard deviation in float32, where eight equal rewards of 1.2
@@ -376,9 +376,8 @@ def zero_variance(rewards: torch.Tensor, weights: torch.Tensor, group_size: int)
     totals = (rewards.cpu().double() * weights.cpu().double()).nansum(1)
     totals = totals.masked_fill(rewards.cpu().isnan().all(1), math.nan)
     groups = totals.view(-1, group_size).tolist()
-    equal = 0
+    are_equal = []
     for group in groups:
         distinct = {round(total, 6) for total in group if not math.isnan(total)}
-        if len(distinct) <= 1:
-            equal += 1
-    return equal / len(groups)
+        are_equal.append(len(distinct) <= 1)
+    return are_equal

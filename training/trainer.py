@@ -7,10 +7,14 @@ What happens to a completion, in order:
    asks the verifier. `Scores` keeps the batch for the callbacks (callbacks.py).
 3. `GRPO._calculate_rewards` logs how many groups have zero variance.
 4. trl makes the advantages; with rewards of steps, `StepAdvantages` (step_rewards.py) adds theirs.
+   With `data.dynamic_sampling`, `DynamicSampling` (dynamic_sampling.py) replaces groups of zero
+   variance: for these 1 to 4 happen again.
 5. `LeanLoss` (lean_loss.py) gives trl's loss what can change it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
@@ -29,6 +33,7 @@ from schema.recipe import Recipe
 from schema.settings import adapter_config
 from training.callbacks import KeepBest, Stopwatch
 from training.cpu import speed_up_adapter
+from training.dynamic_sampling import DynamicSampling
 from training.greedy_evaluation import GreedyEvaluation
 from training.lean_loss import LeanLoss
 from training.merging import adapter_error, keep_base_exact, merge_at_random, shared_layers
@@ -53,9 +58,11 @@ class GRPO(LeanLoss, GreedyEvaluation, GRPOTrainer):
         keep_best: watches the evaluations.
         rollout: how the policy samples with transformers; None where vLLM samples.
         stopwatch: counts the seconds of sampling and rewards.
+        silent: whether each group that was rewarded last has zero variance.
     """
 
     rollout: Rollout | None = None
+    silent: Sequence[bool] = ()
 
     def _generate_single_turn(self, *args, **kwargs) -> tuple:
         with self.stopwatch.part("sampling"):
@@ -66,13 +73,17 @@ class GRPO(LeanLoss, GreedyEvaluation, GRPOTrainer):
         with self.stopwatch.part("rewards"):
             rewards = super()._calculate_rewards(*inputs)
         if self.model.training:  # validation problems are answered once each, in no groups
-            share = zero_variance(rewards, self.reward_weights, self.num_generations)
-            self._log_metric(ZERO_VARIANCE, share)
+            self.silent = zero_variance(rewards, self.reward_weights, self.num_generations)
+            self._log_metric(ZERO_VARIANCE, mean(self.silent))
         return rewards
 
 
 class GRPOByStep(StepAdvantages, GRPO):
     """GRPO with rewards of steps."""
+
+
+class GRPOSampledAgain(DynamicSampling, GRPO):
+    """GRPO whose zero-variance groups are replaced."""
 
 
 def require_problems(recipe: Recipe, count: int, groups: int):
@@ -124,11 +135,14 @@ def grpo_trainer(
         args.eval_strategy = "no"  # transformers refuses to evaluate on nothing
     arguments["tools"] = list(tools_of(recipe).values())
     kind = GRPOByStep if steps else GRPO
+    if recipe.data.dynamic_sampling:
+        kind = GRPOSampledAgain
     trainer = built("grpo", kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     if args.use_vllm:
         # vLLM's start has seeded this process with its rank, alike for all seeds of a recipe.
         set_seed(args.seed, device_specific=True)
     trainer.steps = steps
+    trainer.extra_rounds = recipe.data.dynamic_sampling
     trainer.scores = scores
     trainer.keep_best = KeepBest(recipe.evaluate.patience, scores)
     trainer.stopwatch = Stopwatch()

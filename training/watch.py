@@ -157,7 +157,8 @@ RULES = (
         "zero variance",
         FLAT,
         f"{TAUGHT_NOTHING} (all their completions earn the same): train on problems that are"
-        " sometimes solved (after `make probe`, data.pass_rate: [0.1, 0.9])",
+        " sometimes solved (after `make probe`, data.pass_rate: [0.1, 0.9]), or replace such groups"
+        " (data.dynamic_sampling: 2)",
     ),
     # Many completions reach the limit before they end, and most of these have no answer yet.
     Rule(

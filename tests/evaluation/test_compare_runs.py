@@ -1,5 +1,6 @@
 """Finished runs side by side: numbers worked out by hand, and what cannot be compared."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -127,8 +128,12 @@ def test_what_is_not_the_same_question_is_not_compared(why, tmp_path):
 
 
 @cases(__file__, "completions_are_counted")
-def test_completions_are_counted(grpo, step, expected, tmp_path):
+def test_completions_are_counted(grpo, step, again, expected, tmp_path):
+    """`again`: (step, extra completions of dynamic sampling as a share of a batch)."""
     folder = run(tmp_path / "a", **grpo) / "grpo"
+    if again:
+        lines = [{"step": step, "sampled_again": share} for step, share in again]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert read_run(folder).completions_until(step) == expected
 
 

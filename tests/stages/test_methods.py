@@ -62,6 +62,8 @@ def test_what_the_data_and_the_recipe_allow():
     assert [sampled(run)["samples"] for run in rounds] == [3, 3, 2]
     with pytest.raises(RecipeError, match=r"grpo.max_steps: .* budget"):
         arms(TOY, "grpo.max_steps=-1")
+    with pytest.raises(RecipeError, match=r"data.dynamic_sampling: .* budget"):
+        arms(TOY, "data.dynamic_sampling=2")
 
 
 def test_a_budget_of_a_group_of_two_is_spent():
