@@ -33,9 +33,11 @@ class DynamicSampling:
         batch = self.scores.batch
         size = self.num_generations
         groups = [group for group, is_silent in enumerate(self.silent) if is_silent]
+        in_batch = {row["problem"] for row in inputs}
         sampled_again = 0
-        for number in range(self.extra_rounds):
-            problems = self._other_problems(inputs, len(groups), number)
+        for _ in range(self.extra_rounds):
+            problems = self._other_problems(in_batch, len(groups))
+            in_batch |= {row["problem"] for row in problems}
             groups = groups[: len(problems)]
             if not groups:
                 break
@@ -57,19 +59,14 @@ class DynamicSampling:
         metrics[SAMPLED_AGAIN].append(sampled_again / len(inputs))
         return output
 
-    def _other_problems(self, inputs: list[dict], count: int, number: int) -> list[dict]:
-        """So many training problems, if there are as many that a batch has not: drawn by the seed,
-        the batch and the number of the round, so that a resumed run draws them again."""
-        in_batch = {row["problem"] for row in inputs}
-        draw = random.Random(f"{self.args.seed} {sorted(in_batch)} {number}")
-        drawn = []
-        for index in draw.sample(range(len(self.train_dataset)), len(self.train_dataset)):
-            if len(drawn) == count:
-                break
-            row = self.train_dataset[index]
-            if row["problem"] not in in_batch:
-                drawn.append(row)
-        return drawn
+    def _other_problems(self, in_batch: set[str], count: int) -> list[dict]:
+        """So many training problems, if there are as many, that a batch has not had. They follow
+        from the seed and the batch, so that a resumed run draws them again."""
+        indices = range(len(self.train_dataset))
+        enough = min(len(indices), count + len(in_batch))
+        draw = random.Random(f"{self.args.seed} {sorted(in_batch)}")
+        drawn = [self.train_dataset[index] for index in draw.sample(indices, enough)]
+        return [row for row in drawn if row["problem"] not in in_batch][:count]
 
 
 def put(output: dict, new: dict, rows: Sequence[int]):
