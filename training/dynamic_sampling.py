@@ -65,8 +65,11 @@ class DynamicSampling:
         indices = range(len(self.train_dataset))
         enough = min(len(indices), count + len(in_batch))
         draw = random.Random(f"{self.args.seed} {sorted(in_batch)}")
-        drawn = [self.train_dataset[index] for index in draw.sample(indices, enough)]
-        return [row for row in drawn if row["problem"] not in in_batch][:count]
+        drawn = {}  # a problem that counts twice has two rows
+        for index in draw.sample(indices, enough):
+            row = self.train_dataset[index]
+            drawn[row["problem"]] = row
+        return [row for problem, row in drawn.items() if problem not in in_batch][:count]
 
 
 def put(output: dict, new: dict, rows: Sequence[int]):
