@@ -345,11 +345,11 @@ def sample_faults(recipe: Recipe, gradable: list[dict]) -> Iterator[Fault]:
 def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:
     """The text that is paid on most problems, where it is paid best, the reward that pays it, and
     what that pays an honest answer. Of several such texts it is the shortest."""
-    responses: dict[str, Callable] = {}
+    by_name: dict[str, Callable] = {}
     for _, completions in _completions(recipe):
-        responses |= completions
+        by_name |= completions
     lengths = {}
-    for name, respond in responses.items():
+    for name, respond in by_name.items():
         lengths[name] = len(prompt.transcript(respond(problems[0])))
     hack = max(table, key=lambda pay: (pay.beats, -lengths[pay.name]))
     honest_kind = "incorrect" if hack.kind == "hack" else "correct"
@@ -360,7 +360,7 @@ def _example(table: list[Pay], problems: list[Problem], recipe: Recipe) -> str:
     gains = np.nan_to_num(hack.paid[number]) - np.nan_to_num(rival.paid[number])
     column = np.argmax(gains * list(recipe.weights.values()))
     problem = problems[number]
-    text = prompt.transcript(responses[hack.name](problem))
+    text = prompt.transcript(by_name[hack.name](problem))
     return (
         f"rewards.{list(recipe.weights)[column]} pays {np.nan_to_num(hack.paid[number])[column]:g}"
         f' for "{ends(text)}" ({hack.name}), where the gold is {problem.gold[:40]!r}; an honest'

@@ -12,8 +12,8 @@ def sum_steps(
     steps_before: list[list[str]] | None = None,
     **columns: object,
 ) -> list[float | None]:
-    """1.0 for a step that the right solution of `What is 47 + 85?` has in the same place (`7+5=12`,
-    then `4+8+1=13`), 0.0 for any other step, None where the problem is no such sum. With
+    """1.0 for a step that the correct solution of `What is 47 + 85?` has in the same place
+    (`7+5=12`, then `4+8+1=13`), 0.0 for any other step, None where the problem is no such sum. With
     `steps: ", "` in the recipe, every step is a completion here.
 
     Args:

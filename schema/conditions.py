@@ -288,7 +288,7 @@ def needs_tags_and_teaches_none(values: Values) -> bool:
 
 def points_shown_by(problems: int) -> int:
     """The gain, in points, that is two standard errors where so many problems compare two models,
-    and one answer in four is right of one and wrong of the other."""
+    and one answer in four is correct of one and incorrect of the other."""
     return round(100 / sqrt(problems))
 
 

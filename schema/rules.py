@@ -251,7 +251,7 @@ REWARDS = [
     Rule(
         "rewards.{reward}",
         conditions.punishes_truth,
-        "a weight of {weight:g} punishes right answers: write weight: {positive:g}",
+        "a weight of {weight:g} punishes correct answers: write weight: {positive:g}",
     ),
     Rule("rewards", conditions.pays_nothing, "all weights are 0, so nothing would be learned"),
     Rule(

@@ -103,7 +103,7 @@ def _base_recipe(base: str) -> Recipe:
 
 
 def _rewards(base: Recipe, reward: str | None) -> dict[str, float | None]:
-    """The weight of each reward of the new recipe: the base's for right answers and their format,
+    """The weight of each reward of the new recipe: the base's for correct answers and their format,
     the user's own, and None for others of the base, which may judge its own problems alone."""
     weights: dict[str, float | None] = {"correct_answer": 1.0}
     for name, weight in base.weights.items():

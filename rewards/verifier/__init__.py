@@ -1,8 +1,8 @@
-r"""The verifier: does a response have the gold answer?
+r"""The verifier: does a completion have the gold answer?
 
     judge("<think>…</think><answer>0.5</answer>", r"\frac{1}{2}").correct  # True
 
-Training and evaluation both use it, so they cannot disagree. No text of a response makes it raise
+Training and evaluation both use it, so they cannot disagree. No text of a completion makes it raise
 or hang. It follows the rule of docs/verifier.md; tests/rewards/verifier/cases.tsv and
 second_mile.tsv have thousands of judged answers.
 
@@ -36,12 +36,12 @@ __all__ += ["worked_solution"]
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
 _gold_answer = lru_cache(maxsize=_CACHE_SIZE)(gold_answer)
-# characters of all answers of a response; more is no answer and would fill the caches
+# characters of all answers of a completion; more is no answer and would fill the caches
 _MAX_ANSWER = 2000
 
 
 def judge(
-    response: str,
+    completion: str,
     gold: object,
     *,
     question: str | None = None,
@@ -49,23 +49,23 @@ def judge(
     tolerance: float = 0.0,
     timeout: float = 1.0,
 ) -> Verdict:
-    r"""Judge whether `response` has the answer `gold`, in at most `timeout` seconds of processor
+    r"""Judge whether `completion` has the answer `gold`, in at most `timeout` seconds of processor
     time.
 
     `gold` is as a data set has it: a bare answer, or a worked solution with `\boxed{}` or `####`.
     The `question` decides about a copy of it, an option's text, a percent sign and "lowest terms".
     `strict` accepts only an answer in a closed `<answer>` block. With a `tolerance` of 0.01 a
-    number may differ from a gold number by a hundredth of it. No text of a response raises.
+    number may differ from a gold number by a hundredth of it. No text of a completion raises.
 
     >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").correct
     True
     """
-    columns = [response], [gold], [question]
+    columns = [completion], [gold], [question]
     return judge_all(*columns, reading=reading, tolerance=tolerance, timeout=timeout)[0]
 
 
 def judge_all(
-    responses: Sequence[str],
+    completions: Sequence[str],
     golds: Sequence[object],
     questions: Sequence[str | None],
     *,
@@ -73,20 +73,20 @@ def judge_all(
     tolerance: float = 0.0,
     timeout: float = 1.0,
 ) -> list[Verdict]:
-    """Judge every response: equal triples of gold, answers and question are judged once, and in
+    """Judge every completion: equal triples of gold, answers and question are judged once, and in
     parallel if they need algebra.
 
-    `reading` is one value for all responses, or a value for every response.
+    `reading` is one value for all completions, or a value for every completion.
     """
-    readings = [reading] * len(responses) if isinstance(reading, str) else reading
+    readings = [reading] * len(completions) if isinstance(reading, str) else reading
     _require_known(readings, tolerance)
     verdicts: list[Verdict | None] = []
     undecided: dict[tuple, list[int]] = {}
     as_written: dict[int, str] = {}  # answers whose numbers were brought to the gold's
-    rows = zip(responses, golds, questions, readings, strict=True)
-    for response, gold, question, reading in rows:
+    rows = zip(completions, golds, questions, readings, strict=True)
+    for completion, gold, question, reading in rows:
         gold_text = _gold_answer(gold)
-        answers, reason = extract(response, reading, question, gold_text)
+        answers, reason = extract(completion, reading, question, gold_text)
         if gold_text is None:
             answer = "; ".join(answers)[:_MAX_ANSWER] or None
             verdicts.append(Verdict(None, answer, "no gold answer to compare with"))

@@ -1,7 +1,7 @@
 """Judge lines of JSON from stdin to stdout, in order: `grpo-verifier < answers.jsonl`, or
 `python -m rewards.verifier` where it is not installed.
 
-A line has an `answer`, which is the complete response, its `gold`, and perhaps its `question`. The
+A line has an `answer`, which is the whole completion, its `gold`, and perhaps its `question`. The
 output has a line for it, with the verdict and the other keys of the input. A line that cannot be
 judged leads to a line with its number and its error, and the exit code is then 1. Lines are judged
 as they come, and only one of them is in memory.

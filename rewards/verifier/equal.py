@@ -48,7 +48,7 @@ _LARGE_FACTORIAL = re.compile(
     r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!|(?:\\binom|choose).*\d{4}|\d{4}.*choose"
 )
 
-Judgement = tuple[bool | None, str]  # right or not (None: cannot be judged), and the reason
+Judgement = tuple[bool | None, str]  # correct or not (None: cannot be judged), and the reason
 
 
 class NeedsAlgebra(Exception):
@@ -88,8 +88,8 @@ def compare_answers(
     question: str | None,
     algebra: Algebra = _NO_ALGEBRA,
 ) -> Judgement:
-    """(right, reason) for the `answers` of a response: every one must be right, or all together a
-    gold of several values.
+    """(correct, reason) for the `answers` of a completion: every one must be correct, or all
+    together a gold of several values.
 
     Raises `NeedsAlgebra` without an `algebra`, and `Unreadable` with one.
     """
@@ -228,7 +228,7 @@ def _by_value(gold: str, answer: str, question: str | None, algebra: Algebra) ->
         correct, reason = compare(expected, typed, question, algebra)
     except NeedsAlgebra:
         correct = None
-    # Most wrong answers need no other reason, and it would take most of their time.
+    # Most incorrect answers need no other reason, and it would take most of their time.
     if correct is not False or answer in (question or ""):
         objected = objection(expected, typed, gold, answer, question)
         if objected:

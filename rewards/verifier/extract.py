@@ -1,4 +1,4 @@
-r"""Find the answer in a response, by the rule of docs/verifier.md.
+r"""Find the answer in a completion, by the rule of docs/verifier.md.
 
 It stands outside every thought: in the `<answer>` block; without a block in the box; without either
 after "the answer is …". The lenient reading takes the last number where there is none of them.
@@ -25,9 +25,9 @@ LENIENT = "lenient"  # without these the last number of the text
 READINGS = (STRICT, CONTRACT, LENIENT)
 
 _MAX_ANSWERS = 300  # boxes or statements of a text
-# The most frequent response is read by this alone: one block, of an integer, and no tags but those
-# of a thought.
-_INTEGER_RESPONSE = re.compile(
+# The most frequent completion is read by this alone: one block, of an integer, and no tags but
+# those of a thought.
+_INTEGER_COMPLETION = re.compile(
     r"(?!\s*analysis)[^<\[◁]*+(?:(?:<think>[^<]*+)?</think>[^<]*+)?<answer>\s*(\$?-?\d+\$?)\s*</answer>[^<]*+",
     re.ASCII,
 )
@@ -75,43 +75,38 @@ _FINAL = re.compile(
 
 
 class Extraction(NamedTuple):
-    """The answers of a response, or the reason why it has none."""
+    """The answers of a completion, or the reason why it has none."""
 
-    answers: list[str]  # several where the response has several
+    answers: list[str]  # several where the completion has several
     reason: str  # "" where there are answers
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of a response. Read `.correct`: the verdict itself is neither true nor
+    """The judgement of a completion. Read `.correct`: the verdict itself is neither true nor
     false."""
 
     correct: bool | None  # None if it cannot be judged: there is no gold, or none that can be read
-    answer: str | None  # the answer of the response; several are joined by "; "
+    answer: str | None  # the answer of the completion; several are joined by "; "
     reason: str  # the rule that decided, and the words or signs around an answer that did
     timed_out: bool = False
-
-    @property
-    def right(self) -> bool | None:
-        """`correct`, as an earlier version called it."""
-        return self.correct
 
     def __bool__(self) -> bool:
         raise TypeError("a Verdict is neither true nor false: read its .correct, which may be None")
 
 
 def extract(
-    response: str, reading: str = CONTRACT, question: str | None = None, gold: str | None = None
+    completion: str, reading: str = CONTRACT, question: str | None = None, gold: str | None = None
 ) -> Extraction:
-    """Return the answers of `response` where `reading` looks for them.
+    """Return the answers of `completion` where `reading` looks for them.
 
     The `question` may ask for a bound or a rounding, which then objects to no answer; the lenient
     reading needs the `gold`, for it reads numbers alone.
     """
-    integer = _INTEGER_RESPONSE.fullmatch(response)
+    integer = _INTEGER_COMPLETION.fullmatch(completion)
     if integer:
         return Extraction([integer[1]], "")
-    visible = outside_thoughts(response)
+    visible = outside_thoughts(completion)
     if visible is None:
         return Extraction([], "the thought is not closed")
     visible = END_OF_TURN.split(visible, 1)[0]
@@ -144,7 +139,7 @@ _ASKED = [
 
 
 def _without_what_is_asked(visible: str, question: str) -> str:
-    """Return a response without "at least" before the box where the question asks for a minimum."""
+    """Return a completion without "at least" before its box where a question asks for a minimum."""
     asking = Question(question).asking.lower()
     for request, words in _ASKED:
         if asks_for(request, asking):
@@ -153,7 +148,7 @@ def _without_what_is_asked(visible: str, question: str) -> str:
 
 
 def _first_answer(visible: str) -> str:
-    """Return a response up to the next question that a base model asks itself."""
+    """Return a completion up to the next question that a base model asks itself."""
     first = NEXT_QUESTION.split(visible, 1)[0]
     return first if first != visible and _has_place(first) else visible
 

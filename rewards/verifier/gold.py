@@ -88,7 +88,7 @@ def _as_answer(text: str) -> str:
 
 
 def why_unearnable(gold: object, question: str | None = None) -> str | None:
-    """Why no answer can be judged right by a gold; None where one can."""
+    """Why no answer can be judged correct by a gold; None where one can."""
     answer = gold_answer(gold)
     if answer is None:
         return "it is empty"

@@ -39,9 +39,9 @@ def correct_answer(
 ) -> list[float | None]:
     """A reward of `trl.GRPOTrainer`, for a data set with a `solution`.
 
-    Return 1.0 for a right answer, 0.0 for a false one, None without a gold. The question is the
-    `problem` column, or without one the last user message of the prompt. Logs `verifier/timeouts`,
-    the number of answers whose judging was cut off.
+    Return 1.0 for a correct answer, 0.0 for an incorrect one, None without a gold. The question is
+    the `problem` column, or without one the last user message of the prompt. Logs
+    `verifier/timeouts`, the number of answers whose judging was cut off.
     """
     texts = list(map(judged_text, completions))
     problems = columns.get("problem") or map(_question, prompts or [""] * len(completions))

@@ -1,4 +1,4 @@
-"""The lenient reading: the last number of a response that has no answer by the contract.
+"""The lenient reading: the last number of a completion that has no answer by the contract.
 
 It is what the filter `flexible-extract` of lm-evaluation-harness takes, so that the lenient column
 compares with published numbers. No reward reads so.

@@ -7,7 +7,7 @@ from fractions import Fraction
 from .notation import closing
 from .tables import rows
 
-MAX_DIGITS = 300  # of one number; a longer one can still be right by being spelled like the gold
+MAX_DIGITS = 300  # of one number; a longer one can still be correct by being spelled like the gold
 _MAX_POWER_OF_TEN = 300
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+|\d+)"

@@ -1,7 +1,7 @@
 r"""Named phrases: words around an answer that object to it, and requests of a question.
 
 tables/phrases.tsv has them. To add one, add its row, and to tests/rewards/verifier/examples.tsv
-complete responses that it matches and similar ones that it spares.
+complete completions that it matches and similar ones that it spares.
 """
 
 import re
@@ -10,7 +10,7 @@ from functools import cached_property
 
 from .tables import alternatives, patterns
 
-LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
+LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is incorrect
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ def work() -> None:
 
 def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
     """Answer requests with `compare`, which takes (gold, answers, question) and returns
-    (right, reason), while the parent lives."""
+    (correct, reason), while the parent lives."""
     parent = os.getppid()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not look like a reply

@@ -219,7 +219,7 @@ class Question:
 
     def _wants_another_power(self, base: str, power: str, divisor: str | None) -> bool:
         """Whether an area or a volume is asked for, and this power of a length is neither. Square
-        and cubic "units" are right only where they are asked for."""
+        and cubic "units" are correct only where they are asked for."""
         asking = self.asking.lower()
         powers = [power for power, request in _POWERS.items() if asks_for(request, asking)]
         if power in powers:

@@ -1,4 +1,4 @@
-"""What of a response may hold its answer: the text outside every thought, up to the end of the
+"""What of a completion may hold its answer: the text outside every thought, up to the end of the
 turn.
 
 Models think in `<think>`, in other tags, or in a channel of their own; tables/thoughts.tsv has the
@@ -46,40 +46,40 @@ _FIRST_CHARACTERS = frozenset(tag[0] for begins, ends, _ in _TAGS for tag in (be
 END_OF_TURN = re.compile("|".join(re.escape(token) for (token,) in rows("ends.txt")))
 
 
-def outside_thoughts(response: str) -> str | None:
-    """Return `response` without its thoughts, or None if a thought is never closed.
+def outside_thoughts(completion: str) -> str | None:
+    """Return `completion` without its thoughts, or None if a thought is never closed.
 
     An end without a beginning closes a thought that the prompt opened, or one that began in
     between: the text before it is hidden, unless it has an answer.
     """
-    if _CHANNEL.search(response):
-        *_, final = _FINAL_CHANNEL.split(response)
-        if final == response:
+    if _CHANNEL.search(completion):
+        *_, final = _FINAL_CHANNEL.split(completion)
+        if final == completion:
             return None
-        response = final
-    if _FIRST_CHARACTERS.isdisjoint(response):
-        return response
+        completion = final
+    if _FIRST_CHARACTERS.isdisjoint(completion):
+        return completion
     visible = []
     depth = start = 0
     has_answer = False
-    for count, tag in enumerate(_TAG.finditer(response)):
+    for count, tag in enumerate(_TAG.finditer(completion)):
         if not tag["ends"]:
             # White space between two thoughts is dropped: a run of it would be long again.
-            if depth == 0 and (not visible or response[start : tag.start()].strip()):
-                visible.append(response[start : tag.start()])
+            if depth == 0 and (not visible or completion[start : tag.start()].strip()):
+                visible.append(completion[start : tag.start()])
             depth += 1
         elif depth:
             depth -= 1
             if depth == 0:
                 start = tag.end()
         elif not has_answer:
-            text = "\n".join([*visible, response[start : tag.start()]])
+            text = "\n".join([*visible, completion[start : tag.start()]])
             has_answer = count > 0 and _has_answer_block(text)
             if not has_answer:
                 visible.clear()
                 start = tag.end()
     if depth == 0:
-        return "\n".join([*visible, response[start:]])
+        return "\n".join([*visible, completion[start:]])
     # A thought that opens after the answer is text after the answer.
     text = "\n".join(visible)
     return text if _has_answer_block(text) else None

@@ -15,7 +15,7 @@ class Row(NamedTuple):
 
     expected: str
     gold: str
-    response: str
+    completion: str
     question: str | None
     why: str
 
@@ -30,6 +30,6 @@ def judged_rows(table: str) -> list[Row]:
     rows = []
     for line in Path(__file__).with_name(table).read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
-            expected, gold, response, question, why = line.replace("⏎", "\n").split("\t")
-            rows.append(Row(expected, gold, response, question or None, why))
+            expected, gold, completion, question, why = line.replace("⏎", "\n").split("\t")
+            rows.append(Row(expected, gold, completion, question or None, why))
     return rows

@@ -45,12 +45,12 @@ def _answers(question: str, value: str) -> list[str]:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_doubts_a_correct_value_is_never_paid(question):
     value = QUESTIONS[question]
-    responses = _answers(question, value)
-    columns = responses, [value] * NUMBER, [question] * NUMBER
+    completions = _answers(question, value)
+    columns = completions, [value] * NUMBER, [question] * NUMBER
     paid = []
-    for response, verdict in zip(responses, judge_all(*columns), strict=True):
+    for completion, verdict in zip(completions, judge_all(*columns), strict=True):
         if verdict.correct:
-            paid.append((response, verdict.reason))
+            paid.append((completion, verdict.reason))
     assert paid == []
 
 

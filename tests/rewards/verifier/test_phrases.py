@@ -62,13 +62,13 @@ def test_no_two_entries_of_a_table_have_one_name(table):
 @pytest.mark.parametrize(("table", "phrase"), entries(*OBJECTIONS))
 def test_an_objection_leaves_no_answer_and_names_its_phrase(table, phrase):
     examples = EXAMPLES[table, phrase.name]
-    for response in examples.matches:
-        found = extract(response)
-        assert found.answers == [], response
-        assert TABLES[table].consequence.format(phrase.name) in found.reason, response
-    for response in examples.spares:
-        found = extract(response)
-        assert found.answers and all(found.answers), (response, found.reason)
+    for completion in examples.matches:
+        found = extract(completion)
+        assert found.answers == [], completion
+        assert TABLES[table].consequence.format(phrase.name) in found.reason, completion
+    for completion in examples.spares:
+        found = extract(completion)
+        assert found.answers and all(found.answers), (completion, found.reason)
 
 
 @pytest.mark.parametrize(("table", "phrase"), entries("HEDGES"))
@@ -84,12 +84,12 @@ def test_a_hedged_answer_names_its_phrase(table, phrase):
 def test_an_announcement_ends_with_the_answer(name, pattern):
     alone = re.compile(f"(?i){pattern}")
     examples = EXAMPLES["STATEMENTS", name]
-    for response in examples.matches:
-        assert alone.search(response), response
-        assert extract(response).answers == ["$5$" if "$" in response else "5"], response
-    for response in examples.spares:
-        assert not alone.search(response), response
-        assert extract(response).answers == [], response
+    for completion in examples.matches:
+        assert alone.search(completion), completion
+        assert extract(completion).answers == ["$5$" if "$" in completion else "5"], completion
+    for completion in examples.spares:
+        assert not alone.search(completion), completion
+        assert extract(completion).answers == [], completion
 
 
 @pytest.mark.parametrize(("name", "pattern"), phrases.REQUESTS.items())

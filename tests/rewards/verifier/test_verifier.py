@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rewards.verifier import CONTRACT, LENIENT, STRICT, judge, judge_all
-from rewards.verifier.extract import _INTEGER_RESPONSE, extract
+from rewards.verifier.extract import _INTEGER_COMPLETION, extract
 from rewards.verifier.gold import gold_answer
 from rewards.verifier.notation import key, plain
 from rewards.verifier.numerals import number
@@ -44,11 +44,11 @@ PAID = {
 @pytest.mark.parametrize("name", TABLES)
 def test_every_row_is_judged_as_it_says(name):
     rows = judged_rows(name)
-    columns = [[row[n] for row in rows] for n in (2, 1, 3)]  # response, gold, question
+    columns = [[row[n] for row in rows] for n in (2, 1, 3)]  # completion, gold, question
     verdicts = judge_all(*columns, timeout=20)
     misjudged = []
     for row, verdict in zip(rows, verdicts, strict=True):
-        if (row.gold, re.sub("</?answer>", "", row.response)) in PAID:
+        if (row.gold, re.sub("</?answer>", "", row.completion)) in PAID:
             assert verdict.correct
         elif row.expected == "none":
             assert verdict.correct is None
@@ -59,9 +59,9 @@ def test_every_row_is_judged_as_it_says(name):
 
 @cases(__file__, "lenient")
 def test_the_lenient_reading_takes_the_last_number_where_the_contract_finds_no_answer(
-    response, gold, correct
+    completion, gold, correct
 ):
-    assert judge(response, gold, reading=LENIENT).correct is correct
+    assert judge(completion, gold, reading=LENIENT).correct is correct
 
 
 def test_the_lenient_reading_pays_what_the_contract_pays():
@@ -75,10 +75,10 @@ def test_the_lenient_reading_pays_what_the_contract_pays():
 
 
 @cases(__file__, "tolerance")
-def test_a_number_within_the_tolerance_is_the_golds(response, gold, tolerance, correct):
-    verdict = judge(response, gold, tolerance=tolerance)
+def test_a_number_within_the_tolerance_is_the_golds(completion, gold, tolerance, correct):
+    verdict = judge(completion, gold, tolerance=tolerance)
     assert verdict.correct is correct
-    assert verdict.answer in response  # as it is written, not as it is judged
+    assert verdict.answer in completion  # as it is written, not as it is judged
 
 
 @pytest.mark.parametrize("tolerance", [-0.1, 1.0])
@@ -88,11 +88,11 @@ def test_a_tolerance_is_a_share(tolerance):
 
 
 def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
-    responses = [row.response for row in judged_rows("cases.tsv")]
-    short = [response for response in responses if _INTEGER_RESPONSE.fullmatch(response)]
+    completions = [row.completion for row in judged_rows("cases.tsv")]
+    short = [completion for completion in completions if _INTEGER_COMPLETION.fullmatch(completion)]
     assert len(short) > 50
-    for response in short:
-        assert extract(response) == extract(response + " <")  # which takes the long way
+    for completion in short:
+        assert extract(completion) == extract(completion + " <")  # which takes the long way
 
 
 def test_the_tables_are_large_and_half_of_them_are_incorrect_answers():
@@ -108,8 +108,8 @@ def test_a_verdict_is_neither_true_nor_false():
 
 
 @cases(__file__, "reasons")
-def test_the_reason_says_what_decided(response, reason):
-    assert judge(response, "5").reason == reason
+def test_the_reason_says_what_decided(completion, reason):
+    assert judge(completion, "5").reason == reason
 
 
 def test_a_sentence_kept_whole_is_no_reason_against_a_correct_answer():

@@ -18,32 +18,32 @@ PIECES = r"""
 \sin p.m. A (B) yes no ½ √ π ² ₂ − × ٣ ５ \ <think> </think> <answer> </answer> answer is ####
 """
 PIECES = [*PIECES.split(), "\n", " "]
-responses = st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | st.text(max_size=60)
+completions = st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | st.text(max_size=60)
 wrapped = st.builds(
     lambda frame, text: frame.replace("?", text),
     st.sampled_from(["?", r"\boxed{?}", "<think>?</think><answer>?</answer>"]),
-    responses,
+    completions,
 )
 numbers = st.fractions(min_value=-1000, max_value=1000, max_denominator=50)
 
 
 @bounded
-@hypothesis.given(response=wrapped, gold=responses)
-def test_no_exception_escapes_and_no_other_verdict(response, gold):
-    verdict = judge(response, gold)
+@hypothesis.given(completion=wrapped, gold=completions)
+def test_no_exception_escapes_and_no_other_verdict(completion, gold):
+    verdict = judge(completion, gold)
     assert verdict.correct in (True, False, None)
     assert isinstance(verdict.reason, str)
 
 
 @bounded
-@hypothesis.given(text=st.text(max_size=200) | responses)
+@hypothesis.given(text=st.text(max_size=200) | completions)
 def test_reading_never_raises(text):
     value(text)
     number(plain(text))
 
 
 @bounded
-@hypothesis.given(text=responses)
+@hypothesis.given(text=completions)
 def test_the_gold_echoed_is_correct(text):
     hypothesis.assume(not set(text) & set("{}\\<>#") and key(text))
     assert judge(rf"<answer>\boxed{{{text}}}</answer>", text).correct is True

@@ -307,12 +307,12 @@ def test_a_forked_child_uses_workers_of_its_own():
 
 def test_many_threads_share_the_workers():
     golds = [rf"\frac{{{n}\sqrt{{2}}}}{{2}}" for n in range(3, 60, 2)]
-    responses = [rf"\boxed{{\frac{{{n}}}{{\sqrt{{2}}}}}}" for n in range(3, 60, 2)]
+    completions = [rf"\boxed{{\frac{{{n}}}{{\sqrt{{2}}}}}}" for n in range(3, 60, 2)]
     verdicts = []
     threads = [
         threading.Thread(
             target=lambda n=n: verdicts.extend(
-                judge_all(responses[n::4], golds[n::4], [None] * len(golds[n::4]))
+                judge_all(completions[n::4], golds[n::4], [None] * len(golds[n::4]))
             )
         )
         for n in range(4)
