@@ -37,8 +37,8 @@ def verdicts() -> str:
     """One line for each answer of the tables: its table, line, verdict and reason."""
     lines = []
     for table in TABLES:
-        _, golds, responses, questions, _ = zip(*judged_rows(table), strict=True)
-        verdicts_of_table = judge_all(responses, golds, questions, timeout=5)
+        _, golds, completions, questions, _ = zip(*judged_rows(table), strict=True)
+        verdicts_of_table = judge_all(completions, golds, questions, timeout=5)
         for number, verdict in enumerate(verdicts_of_table, start=1):
             lines.append(f"{table}:{number}\t{verdict.correct}\t{verdict.reason}")
     return "\n".join(lines) + "\n"

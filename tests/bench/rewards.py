@@ -37,25 +37,25 @@ from tests.rewards.verifier.judged_rows import Row, judged_rows
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 
 
-def ours(responses, golds, questions):
-    verdicts = judge_all(responses, golds, questions)
+def ours(completions, golds, questions):
+    verdicts = judge_all(completions, golds, questions)
     return [verdict.correct for verdict in verdicts]
 
 
-def trl(responses, golds, questions):
-    completions_of_trl = [[{"role": "assistant", "content": text}] for text in responses]
+def trl(completions, golds, questions):
+    completions_of_trl = [[{"role": "assistant", "content": text}] for text in completions]
     boxed = [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds]
     return accuracy_reward(completions_of_trl, boxed)
 
 
-def math_verify(responses, golds, questions, seconds=None):
+def math_verify(completions, golds, questions, seconds=None):
     """Plain math-verify, with the gold in a box so that it parses; without `seconds` it has no time
     limits, and a tower of powers keeps it busy."""
     boxed = [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds]
     read = partial(parse, parsing_timeout=seconds)
     return [
         verify(read(g), read(text), timeout_seconds=seconds)
-        for g, text in zip(boxed, responses, strict=True)
+        for g, text in zip(boxed, completions, strict=True)
     ]
 
 
@@ -67,17 +67,17 @@ JUDGES: dict[str, Judge] = {
 
 
 def on_the_table(table: list[Row]):
-    cases = [row for row in table if row.expected != "none" and len(row.response) < 5000]
+    cases = [row for row in table if row.expected != "none" and len(row.completion) < 5000]
     correct = sum(row.is_correct for row in cases)
     print(f"\n{len(cases)} cases, {correct} correct and {len(cases) - correct} incorrect answers\n")
     print("| judge | agrees | correct answers lost | incorrect answers paid | not judged |")
     print("| --- | ---: | ---: | ---: | ---: |")
     expected = [row.is_correct for row in cases]
     golds = [row.gold for row in cases]
-    responses = [row.response for row in cases]
+    completions = [row.completion for row in cases]
     questions = [row.question for row in cases]
     for name, verdicts_of in JUDGES.items():
-        pairs = list(zip(expected, verdicts_of(responses, golds, questions), strict=True))
+        pairs = list(zip(expected, verdicts_of(completions, golds, questions), strict=True))
         lost = sum(e and not v for e, v in pairs)
         paid = sum(bool(v) and not e for e, v in pairs)
         unjudged = sum(v is None for _, v in pairs)
@@ -143,14 +143,14 @@ def completions(rows: list[dict], seed: int) -> list[str]:
 
 
 def hostile():
-    responses = [f"<think>t</think><answer>{answer}</answer>" for answer in HOSTILE.values()]
-    responses += [*HOSTILE.values(), *LONG]
+    completions = [f"<think>t</think><answer>{answer}</answer>" for answer in HOSTILE.values()]
+    completions += [*HOSTILE.values(), *LONG]
 
     def slowest() -> float:
         times = []
-        for response in responses:
+        for completion in completions:
             began = time.perf_counter()
-            judge(response, SURD)
+            judge(completion, SURD)
             times.append(time.perf_counter() - began)
         return max(times)
 
@@ -166,8 +166,8 @@ def hostile():
     left = subprocess.run(command, capture_output=True, text=True, check=False)
     alive = [line for line in left.stdout.splitlines() if "Z" not in line]
     print(
-        f"\nhostile set: {len(responses)} completions; slowest {in_main:.2f} s in the main thread,"
-        f" {other[0]:.2f} s in"
+        f"\nhostile set: {len(completions)} completions; slowest {in_main:.2f} s in the main"
+        f" thread, {other[0]:.2f} s in"
     )
     print(f"another; this process alive, {len(alive)} workers left behind")
 
