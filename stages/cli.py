@@ -75,7 +75,8 @@ def run(name: str, main: Callable | None = None, stage: Stage | None = None) -> 
             arguments["recipe"] = read_for(launched_here(), arguments["recipe"], overrides)
         main = main or _main_of(name)
         result = main(**arguments)
-    leave_group()
+    if leave_group():
+        leave(0, has_left_group=True)
     return result
 
 

@@ -1,5 +1,6 @@
 """A process of a group: whether it has lost another, and how it ends."""
 
+import atexit
 import os
 import sys
 
@@ -24,26 +25,32 @@ def in_group() -> bool:
     return bool(distributed and distributed.is_available() and distributed.is_initialized())
 
 
-def leave_group():
-    """Destroy the process group. gloo's threads abort a process that ends with its group still
-    alive, and the launcher calls a finished run failed. A vLLM in this process has groups within
-    that group, and would fail at its end without it: they are destroyed first."""
+def leave_group() -> bool:
+    """Destroy the process group, and return whether there was one. A vLLM in this process has
+    groups within that group, and would fail at its end without it: they are destroyed first."""
     vllm = sys.modules.get("vllm.distributed")
     if vllm and vllm.model_parallel_is_initialized():
         vllm.destroy_model_parallel()
         vllm.destroy_distributed_environment()
-    if in_group():
-        sys.modules["torch.distributed"].destroy_process_group()
+    if not in_group():
+        return False
+    sys.modules["torch.distributed"].destroy_process_group()
+    return True
 
 
-def leave(code: int):
-    """Exit: at once from within a process group, which may wait for a process that is gone."""
+def leave(code: int, has_left_group: bool = False):
+    """Exit: at once from within a process group, which may wait for a process that is gone; and
+    after it, once the exit handlers have run. gloo's threads live as long as anything refers to the
+    group, as DDP does, and abort a process whose interpreter is taken down around them; then the
+    launcher calls a finished run failed."""
     remove_unused()
+    if has_left_group:
+        atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:  # Python would fail again when it writes what is buffered at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    if in_group():
+    if has_left_group or in_group():
         os._exit(code)
     sys.exit(code)

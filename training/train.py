@@ -202,8 +202,7 @@ def _leave_after_signal(
     say(f"{stage}: stopped at step {step} of {steps}, saved in {run.folder}/checkpoint-{step}")
     command = make_command(chain() or stage, recipe)
     say(f"the same command resumes from there\nnext: {command}")
-    leave_group()
-    leave(EXIT_CODES[interrupts.agreed])
+    leave(EXIT_CODES[interrupts.agreed], has_left_group=leave_group())
 
 
 def _stop_for(error: Exception, run: RunState, recipe: Recipe, stage: str) -> RunStopped | None:
