@@ -191,6 +191,14 @@ def test_svamps_gains_are_recomputed_from_their_outcomes():
         for part in (answered, ~answered):
             counts = sorted(policy[:, part].sum(1).astype(int))
             assert f"{counts[0]} to {counts[-1]}" in " ".join(paragraph.split())
+    text = (study / "svamp-epyc.jsonl").read_text(encoding="utf-8")
+    halves = list(map(json.loads, text.splitlines()))
+    assert methods.table(halves, "svamp", False, "RFT, half") in plan
+    few, rejection = (scores(halves, arm, "greedy") for arm in ("GRPO, half", "RFT, half"))
+    assert few.shape == rejection.shape == (5, 300)
+    difference, by_seeds, by_problems = re.findall(r"\d+\.\d", methods.gain(few, rejection))
+    assert f"{difference} ± {by_seeds} points below RFT (problems ± {by_problems})" in plan
+    assert f"−{difference} ± {by_seeds}" in choosing
     policies = [scores(lines, arm, "greedy") for arm in ("GRPO", "RFT")]
     difference, by_seeds, _ = re.findall(r"\d+\.\d", methods.gain(*policies))
     assert f"+{difference} ± {by_seeds} points" in choosing
