@@ -101,9 +101,10 @@ class RunState:
         return self.recipe.get(name) or {}
 
     def completions_until(self, step: int) -> int:
-        """How many completions it had sampled after so many steps; of dynamic sampling, until the
-        last line of metrics.jsonl before that. If an epoch ends inside an update, trl makes a
-        shorter update, and the number is a batch too low for every such epoch."""
+        """How many completions it had sampled after so many steps; those of dynamic sampling by the
+        means in metrics.jsonl, which after a stop cover only a part of their steps. If an epoch
+        ends inside an update, trl makes a shorter update, and the number is a batch too low for
+        every such epoch."""
         grpo = self.section("grpo")
         sampled = grpo[SAMPLED_AT_ONCE]
 

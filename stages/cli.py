@@ -58,8 +58,8 @@ def run_named():
 
 
 def run(name: str, main: Callable | None = None, stage: Stage | None = None) -> Any:
-    """Read the command line, run a stage, and return what it did; a user's mistake ends in a
-    message, from one process only, and exit code 2.
+    """Read the command line, run a stage, and return what it did, but where several processes ran
+    it, which end here; a user's mistake ends in a message, from one process only, and exit code 2.
 
     Args:
         main: the stage's function; by default that of its file, which is imported once the command

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 import torch
 from torch.nn.functional import pad
 
-from schema.configs import SAMPLED_AGAIN
+from schema.configs import SAMPLED_AGAIN, ZERO_VARIANCE
 
 
 class DynamicSampling:
     """Put before `GRPO` among the bases, it replaces the zero-variance groups of a batch by groups
     of other problems, in one process. After the last round some may be left.
 
-    Of a batch trl logs the completions that are trained on, and the figures of those that were
-    sampled first, as without this class: after it hard and easy problems would count less.
+    Of a batch trl logs the completions that are trained on, the share of zero-variance groups that
+    is left, and otherwise the figures of those that were sampled first, as without this class:
+    after it hard and easy problems would count less.
 
     Attributes:
         extra_rounds: how often the groups of a batch are replaced, at most.
@@ -32,7 +33,9 @@ class DynamicSampling:
         first_figures = {name: list(values) for name, values in metrics.items()}
         batch = self.scores.batch
         size = self.num_generations
-        groups = [group for group, is_silent in enumerate(self.silent) if is_silent]
+        group_count = len(inputs) // size
+        groups = [group for group in range(group_count) if self.silent[group]]
+        silent_count = len(groups)
         in_batch = {row["problem"] for row in inputs}
         sampled_again = 0
         for _ in range(self.extra_rounds):
@@ -43,33 +46,34 @@ class DynamicSampling:
                 break
             rows = [group * size + place for group in groups for place in range(size)]
             sampled = [problem for problem in problems for _ in range(size)]
-            logged = {name: list(column) for name, column in _columns(self._logs).items()}
+            logged = _take(self._logs)
             put(output, super()._generate_and_score_completions(sampled), rows)
-            columns = _columns(self._logs)
-            for name, values in logged.items():
-                _put_rows(values, list(columns[name])[-len(rows) :], rows)
-                columns[name].extend(values)
+            _put_logged(self._logs, logged, rows, len(inputs))
             _put_rows(batch.columns["prompts"], self.scores.batch.columns["prompts"], rows)
             sampled_again += len(rows)
+            silent_count -= len(groups) - sum(self.silent)
             groups = [
                 group for group, is_silent in zip(groups, self.silent, strict=True) if is_silent
             ]
         self.scores.batch = batch
         metrics |= first_figures | {"num_tokens": metrics["num_tokens"]}
+        metrics[ZERO_VARIANCE][-1] = silent_count / group_count
         metrics[SAMPLED_AGAIN].append(sampled_again / len(inputs))
         return output
 
     def _other_problems(self, in_batch: set[str], count: int) -> list[dict]:
         """So many training problems, if there are as many, that a batch has not had. They follow
         from the seed and the batch, so that a resumed run draws them again."""
-        indices = range(len(self.train_dataset))
-        enough = min(len(indices), count + len(in_batch))
         draw = random.Random(f"{self.args.seed} {sorted(in_batch)}")
+        indices = range(len(self.train_dataset))
         drawn = {}  # a problem that counts twice has two rows
-        for index in draw.sample(indices, enough):
+        for index in draw.sample(indices, len(indices)):
+            if len(drawn) == count:
+                break
             row = self.train_dataset[index]
-            drawn[row["problem"]] = row
-        return [row for problem, row in drawn.items() if problem not in in_batch][:count]
+            if row["problem"] not in in_batch:
+                drawn[row["problem"]] = row
+        return list(drawn.values())
 
 
 def put(output: dict, new: dict, rows: Sequence[int]):
@@ -89,16 +93,43 @@ def put(output: dict, new: dict, rows: Sequence[int]):
 
 
 def _padded(value: torch.Tensor, width: int, name: str) -> torch.Tensor:
-    """Shape (rows, width), as trl pads: a prompt before its tokens, a completion behind them. The
-    masks have 0 there too, so that any token may stand there."""
+    """Shape (rows, width), as trl pads: a prompt before its tokens, a completion behind them, with
+    0, or with a ratio of 1."""
     missing = width - value.shape[1]
-    return pad(value, (missing, 0) if name.startswith("prompt") else (0, missing))
+    sides = (missing, 0) if name.startswith("prompt") else (0, missing)
+    return pad(value, sides, value=float(name == "importance_sampling_ratio"))
 
 
-def _columns(logs: dict) -> dict[str, deque]:
-    """The columns of trl's table of completions, each as long as a batch, by name."""
-    columns = logs["rewards"] | logs["extra"]
-    return columns | {name: logs[name] for name in ("prompt", "completion", "advantages")}
+def _columns(logs: dict) -> dict[tuple[str, str], deque]:
+    """The columns of trl's table of completions, by their part of its logs and their name."""
+    columns = {("", name): logs[name] for name in ("prompt", "completion", "advantages")}
+    for part in ("rewards", "extra"):
+        columns |= {(part, name): column for name, column in logs[part].items()}
+    return columns
+
+
+def _take(logs: dict) -> dict[tuple[str, str], list]:
+    """What trl's table holds, which is empty afterwards."""
+    contents = {}
+    for name, column in _columns(logs).items():
+        contents[name] = list(column)
+        column.clear()
+    return contents
+
+
+def _put_logged(logs: dict, before: dict, rows: Sequence[int], count: int):
+    """Fill trl's table again, with the new completions in these of its rows. A reward need not log
+    a column each time: it has None then.
+
+    Args:
+        before: what it held.
+        count: how many rows it has.
+    """
+    for name, column in _columns(logs).items():
+        values = before.get(name) or [None] * count
+        _put_rows(values, list(column) or [None] * len(rows), rows)
+        column.clear()
+        column.extend(values)
 
 
 def _put_rows(values: list, new: list, rows: Sequence[int]):

@@ -28,14 +28,14 @@ def in_group() -> bool:
 def leave_group() -> bool:
     """Destroy the process group, and return whether there was one. A vLLM in this process has
     groups within that group, and would fail at its end without it: they are destroyed first."""
+    had_group = in_group()
     vllm = sys.modules.get("vllm.distributed")
     if vllm and vllm.model_parallel_is_initialized():
         vllm.destroy_model_parallel()
         vllm.destroy_distributed_environment()
-    if not in_group():
-        return False
-    sys.modules["torch.distributed"].destroy_process_group()
-    return True
+    if in_group():  # vLLM destroys all, or none
+        sys.modules["torch.distributed"].destroy_process_group()
+    return had_group
 
 
 def leave(code: int, has_left_group: bool = False):

@@ -36,10 +36,16 @@ from training.cpu import speed_up_adapter
 from training.dynamic_sampling import DynamicSampling
 from training.greedy_evaluation import GreedyEvaluation
 from training.lean_loss import LeanLoss
-from training.merging import adapter_error, keep_base_exact, merge_at_random, shared_layers
+from training.merging import (
+    adapter_error,
+    keep_base_exact,
+    merge_at_random,
+    shared_layers,
+    without_adapter,
+)
 from training.model import load_model, load_reward_model
 from training.problem_sets import prompt_dataset, rows_that_fit
-from training.sampling import Rollout
+from training.sampling import Rollout, has_relative_positions
 from training.scoring import GuardedReward, Scores, guarded_rewards, zero_variance
 from training.step_rewards import StepAdvantages, attach_step_rewards
 from training.train import keep_adapter_float32, sharded
@@ -120,6 +126,11 @@ def grpo_trainer(
         stop_at_the_end(args, end_tokens)
         if args.vllm_mode == "colocate":
             say("vLLM starts; the first time on a machine it compiles its kernels for minutes")
+    if recipe.data.dynamic_sampling and not has_relative_positions(without_adapter(model)):
+        message = "data.dynamic_sampling: it pads prompts anew, and this model counts the padding"
+        raise RecipeError(
+            [Fault(recipe.place("data", "dynamic_sampling"), f"{message}: leave it out")]
+        )
     rows = rows_that_fit(recipe, model.config, tokenizer, rows)
     require_problems(recipe, len(rows), args.generation_batch_size // args.num_generations)
     system = recipe.prompt.system
