@@ -231,7 +231,8 @@ def test_an_interrupted_run_ends_as_one_that_nothing_happened_to(row, runs, tmp_
     if not row.same:
         assert same_weights(folder, whole / row.stage)
         assert sampled_again(folder) == sampled_again(whole / row.stage)
-        assert bool(sampled_again(folder)) == (row.stage == "grpo")
+        cannot_share = row.processes == 2 and "{epochs}" in row.set  # one problem to choose by
+        assert bool(sampled_again(folder)) == (row.stage == "grpo" and not cannot_share)
     if not row.same and row.stage != "sft":
         assert not same_weights(folder, run / "sft"), "it has not trained"
     if LORA in command and NF4 not in command:

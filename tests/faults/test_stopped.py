@@ -158,7 +158,7 @@ def test_a_batch_that_the_memory_does_not_hold_is_halved_by_advice(chain, tmp_pa
     """A limit of address space that a thousand completions do not fit."""
     copied(chain, tmp_path, "sft")
     many = shlex.split("""
-        grpo.per_device_train_batch_size=4096 grpo.max_completion_length=96 grpo.num_generations=8
+        grpo.per_device_train_batch_size=4096 grpo.max_completion_length=96 grpo.num_generations=64
     """)
     limit = ["prlimit", f"--as={6 * 2**30}", sys.executable]
     settings = command(tmp_path, *CHAIN, *many)
