@@ -33,7 +33,7 @@ def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
         data.validation=4 sft.max_steps=2 sft.per_device_train_batch_size=4 grpo.max_steps=1
         grpo.per_device_train_batch_size=8 grpo.gradient_accumulation_steps=1 grpo.num_generations=4
         grpo.save_steps=1 grpo.max_completion_length=16 grpo.logging_steps=1 sft.logging_steps=1
-        evaluate.limit=4 evaluate.checkpoint_problems=2 grpo.eval_steps=1
+        evaluate.limit=4 evaluate.checkpoint_problems=2 grpo.eval_steps=1 grpo.warmup_steps=0
     """)
     path = f"recipes/{recipe}.yaml"
     for stage in ("sft", "grpo", "evaluate"):
