@@ -107,11 +107,12 @@ def test_the_study_of_methods_is_recomputed_from_its_outcomes():
     outcomes = [json.loads(line) for line in text.splitlines()]
     plan = (study / "plan.md").read_text(encoding="utf-8")
     complete = []
-    for control in ("RFT, a third", "RFT, twice the updates", "RFT in three rounds, three times"):
+    tables = ["RFT, a third, twice the updates", "RFT, twice the updates"]
+    for control in (*tables, "RFT in three rounds, three times"):
         rows = methods.table(outcomes, "tiny", False, control).splitlines()
         assert rows[0] in plan
         complete += [row for row in rows if row.split("|")[4].strip() == "5"]
-    assert len(complete) == 16
+    assert len(complete) == 17
     assert all(row in plan for row in complete)
     reported = [line for line in outcomes if line["seed"] <= 5]
     for arm in ("GRPO", "RFT"):
@@ -125,10 +126,10 @@ def test_the_study_of_methods_is_recomputed_from_its_outcomes():
         on_the_page += f" | {cells[2]} | {cells[4]} | {cells[6]} | {cells[8]} |" in top
     # The warm start is in each of the three tables; the head of the page's table has numbers too.
     assert on_the_page - 2 == top.count("\n| ") - 1
-    for number, sign in ((1, "+"), (4, "+"), (13, "−")):
+    for number, sign in ((1, "+"), (5, "+"), (14, "−")):
         mean, half, over_problems = re.findall(r"\d+\.\d", complete[number].split("|")[6])
         assert f"{sign}{mean} ± {half}" in top and f"± {over_problems}" in top
-    policy = complete[4].split("|")
+    policy = complete[5].split("|")
     for cell, sign in ((policy[8], "−"), (policy[10], "+")):
         mean, half, _ = re.findall(r"\d+\.\d", cell)
         assert f"{sign}{mean} ± {half}" in top
