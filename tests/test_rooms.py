@@ -22,7 +22,7 @@ LONGEST = 500  # lines of a file
 # tests, and lines of JavaScript, of the page and of the lab. A change that needs more raises its
 # number and says why in its message.
 BUDGET = {"rewards/verifier/": 3_240, "everything else": 15_100}
-TEST_LINES = 26_385
+TEST_LINES = 26_395
 SCRIPT_LINES = 3_725
 SCRIPTS = [path for name in ("viewer/page", "docs/lab") for path in (ROOT / name).glob("*.js")]
 WIDEST = 100  # columns of a line of Python, which ruff holds, or of JavaScript

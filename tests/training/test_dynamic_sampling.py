@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 import torch
 
+from console.faults import RecipeError
 from evaluation.compare_runs import completions
 from runs.state import read_run
-from tests.support import FEW_PROBLEMS, run_stage, same_weights
+from schema.recipe import load_recipe
+from tests.support import FEW_PROBLEMS, run_stage, same_weights, trainer_of
+from training import trainer
 from training.dynamic_sampling import put
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -84,3 +87,9 @@ def test_a_batch_is_filled_and_a_resumed_run_fills_it_alike(chain, tmp_path):
     assert same_weights(tmp_path / "whole", tmp_path / "grpo")
     again = [json.loads(line) for line in (tmp_path / "grpo/metrics.jsonl").open()]
     assert [line["sampled_again"] for line in again if "loss" in line] == shares
+
+
+def test_a_model_that_counts_its_padding_is_refused(monkeypatch):
+    monkeypatch.setattr(trainer, "has_relative_positions", lambda model: False)
+    with pytest.raises(RecipeError, match=r"data.dynamic_sampling: .* counts the padding"):
+        trainer_of(load_recipe(TINY, ["data.dynamic_sampling=2", "sft=null"]))
