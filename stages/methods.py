@@ -157,16 +157,9 @@ def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> 
         sft: the section by which a recipe without one fine-tunes on solutions.
 
     Raises:
-        RecipeError: it is not known how many completions GRPO samples.
+        RecipeError: see `_budget`.
     """
-    if recipe.data.dynamic_sampling:
-        message = "how much it samples shows in the run, and is the budget here: leave it out"
-        raise RecipeError([recipe.fault("error", ("data", "dynamic_sampling"), message)])
-    size = size_of_run(recipe)
-    if size is None:
-        message = "its completions are the budget of every method: write max_steps"
-        raise RecipeError([recipe.fault("error", ("grpo", "max_steps"), message)])
-    _, budget, _ = size
+    budget = _budget(recipe)
     share = budget // max(3, recipe.settings["grpo"]["num_generations"])
     problems = min(len(rows), max(1, share))
     samples = min(MOST_SAMPLES, budget // problems)
@@ -200,6 +193,22 @@ def arms_of(recipe: Recipe, rows: list[dict], folder: Path, sft: str | None) -> 
         (recipe.distill is not None, Arm("distillation", "a teacher", start, [distill])),
     ]
     return [arm for is_possible, arm in possible if is_possible]
+
+
+def _budget(recipe: Recipe) -> int:
+    """How many completions GRPO samples.
+
+    Raises:
+        RecipeError: it is not known before the run.
+    """
+    if recipe.data.dynamic_sampling:
+        message = "how much it samples shows in the run, and is the budget here: leave it out"
+        raise RecipeError([recipe.fault("error", ("data", "dynamic_sampling"), message)])
+    size = size_of_run(recipe)
+    if size is None:
+        message = "its completions are the budget of every method: write max_steps"
+        raise RecipeError([recipe.fault("error", ("grpo", "max_steps"), message)])
+    return size[1]
 
 
 def _sampled(problems: int, samples: int, policy: Path | None) -> str:

@@ -21,7 +21,7 @@ LONGEST = 500  # lines of a file
 # What the house may have: statements of Python, which no packing of lines makes fewer, lines of
 # tests, and lines of JavaScript, of the page and of the lab. A change that needs more raises its
 # number and says why in its message.
-BUDGET = {"rewards/verifier/": 3_240, "everything else": 15_100}
+BUDGET = {"rewards/verifier/": 3_240, "everything else": 15_105}
 TEST_LINES = 26_395
 SCRIPT_LINES = 3_725
 SCRIPTS = [path for name in ("viewer/page", "docs/lab") for path in (ROOT / name).glob("*.js")]

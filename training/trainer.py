@@ -101,6 +101,23 @@ def require_problems(recipe: Recipe, count: int, groups: int):
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
 
 
+def trainer_class(recipe: Recipe, model: PreTrainedModel | PeftModel) -> type[GRPO]:
+    """The class that has what a recipe wants of GRPO and trl's lacks.
+
+    Raises:
+        RecipeError: dynamic sampling, with a model that counts the padding before a prompt.
+    """
+    if any("steps" in options for options in recipe.rewards.values()):
+        return GRPOByStep
+    if not recipe.data.dynamic_sampling:
+        return GRPO
+    if not has_relative_positions(without_adapter(model)):
+        place = recipe.place("data", "dynamic_sampling")
+        message = "it pads prompts anew, and this model counts the padding: leave it out"
+        raise RecipeError([Fault(place, f"data.dynamic_sampling: {message}")])
+    return GRPOSampledAgain
+
+
 def grpo_trainer(
     recipe: Recipe,
     args: GRPOConfig,
@@ -126,28 +143,20 @@ def grpo_trainer(
         stop_at_the_end(args, end_tokens)
         if args.vllm_mode == "colocate":
             say("vLLM starts; the first time on a machine it compiles its kernels for minutes")
-    if recipe.data.dynamic_sampling and not has_relative_positions(without_adapter(model)):
-        message = "data.dynamic_sampling: it pads prompts anew, and this model counts the padding"
-        raise RecipeError(
-            [Fault(recipe.place("data", "dynamic_sampling"), f"{message}: leave it out")]
-        )
     rows = rows_that_fit(recipe, model.config, tokenizer, rows)
     require_problems(recipe, len(rows), args.generation_batch_size // args.num_generations)
-    system = recipe.prompt.system
     prepare_rewards(recipe, [row["solution"] for row in rows])  # while the first are sampled
     functions = guarded_rewards(recipe)
     scores = Scores(functions, set(end_tokens))
     steps = attach_step_rewards(recipe, tokenizer, functions)
     arguments = {"reward_funcs": rewards_in_order(recipe, functions)}
-    arguments["train_dataset"] = prompt_dataset(rows, tokenizer, system)
+    arguments["train_dataset"] = prompt_dataset(rows, tokenizer, recipe.prompt.system)
     if choosing:
-        arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, system)
+        arguments["eval_dataset"] = prompt_dataset(choosing, tokenizer, recipe.prompt.system)
     else:
         args.eval_strategy = "no"  # transformers refuses to evaluate on nothing
     arguments["tools"] = list(tools_of(recipe).values())
-    kind = GRPOByStep if steps else GRPO
-    if recipe.data.dynamic_sampling:
-        kind = GRPOSampledAgain
+    kind = trainer_class(recipe, model)
     trainer = built("grpo", kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     if args.use_vllm:
         # vLLM's start has seeded this process with its rank, alike for all seeds of a recipe.
