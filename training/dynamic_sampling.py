@@ -4,6 +4,7 @@ arXiv:2503.14476, section 3.2). A group whose completions all earn the same teac
 import random
 from collections import deque
 from collections.abc import Sequence
+from itertools import compress
 
 import torch
 from torch.nn.functional import pad
@@ -34,7 +35,7 @@ class DynamicSampling:
         batch = self.scores.batch
         size = self.num_generations
         group_count = len(inputs) // size
-        groups = [group for group in range(group_count) if self.silent[group]]
+        groups = list(compress(range(group_count), self.silent))
         silent_count = len(groups)
         in_batch = {row["problem"] for row in inputs}
         sampled_again = 0
@@ -52,9 +53,7 @@ class DynamicSampling:
             _put_rows(batch.columns["prompts"], self.scores.batch.columns["prompts"], rows)
             sampled_again += len(rows)
             silent_count -= len(groups) - sum(self.silent)
-            groups = [
-                group for group, is_silent in zip(groups, self.silent, strict=True) if is_silent
-            ]
+            groups = list(compress(groups, self.silent))
         self.scores.batch = batch
         metrics |= first_figures | {"num_tokens": metrics["num_tokens"]}
         metrics[ZERO_VARIANCE][-1] = silent_count / group_count

@@ -47,7 +47,7 @@ from training.model import load_model, load_reward_model
 from training.problem_sets import prompt_dataset, rows_that_fit
 from training.sampling import Rollout, has_relative_positions
 from training.scoring import GuardedReward, Scores, guarded_rewards, zero_variance
-from training.step_rewards import StepAdvantages, attach_step_rewards
+from training.step_rewards import StepAdvantages, StepRewards, attach_step_rewards
 from training.train import keep_adapter_float32, sharded
 
 
@@ -101,13 +101,18 @@ def require_problems(recipe: Recipe, count: int, groups: int):
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
 
 
-def trainer_class(recipe: Recipe, model: PreTrainedModel | PeftModel) -> type[GRPO]:
+def trainer_class(
+    recipe: Recipe, model: PreTrainedModel | PeftModel, steps: StepRewards | None
+) -> type[GRPO]:
     """The class that has what a recipe wants of GRPO and trl's lacks.
+
+    Args:
+        steps: its rewards of steps.
 
     Raises:
         RecipeError: dynamic sampling, with a model that counts the padding before a prompt.
     """
-    if any("steps" in options for options in recipe.rewards.values()):
+    if steps:
         return GRPOByStep
     if not recipe.data.dynamic_sampling:
         return GRPO
@@ -156,7 +161,7 @@ def grpo_trainer(
     else:
         args.eval_strategy = "no"  # transformers refuses to evaluate on nothing
     arguments["tools"] = list(tools_of(recipe).values())
-    kind = trainer_class(recipe, model)
+    kind = trainer_class(recipe, model, steps)
     trainer = built("grpo", kind, recipe, model, tokenizer, warm_start, args=args, **arguments)
     if args.use_vllm:
         # vLLM's start has seeded this process with its rank, alike for all seeds of a recipe.
